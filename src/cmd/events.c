@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #include <errno.h>
 #include <inttypes.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "backend/base/cleanup.h"
+#include "src/user/say.h"
 #include "src/user/stop.h"
 #include "src/cmd/cmd.h"
 
@@ -43,19 +42,12 @@ static const struct cmd_option events_options[] = {
 	CMD_TABLE,
 };
 
-static bool reader_is_gone(void)
-{
-	struct pollfd out = { .fd = STDOUT_FILENO };
-
-	return ferror(stdout) || (poll(&out, 1, 0) == 1 && (out.revents & POLLERR));
-}
-
 static int print_events(struct access *access, const char *path)
 {
 	_cleanup_(access_file_dropp) struct access_file *file = NULL;
 	int r = access_file_open(access, path, ACCESS_FILE_READ, &file);
 
-	while (r == 0 && !stop_wanted() && !reader_is_gone()) {
+	while (r == 0 && !stop_wanted() && !ferror(stdout) && !say_is_unheard()) {
 		_cleanup_(buf_done) struct buf lines = { 0 };
 
 		r = access_file_next(file, BLOCK, WAIT, &lines);

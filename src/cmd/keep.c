@@ -166,28 +166,6 @@ static int judge_layout(const struct keep_values *values, char **names)
 
 /* ---- One folder ---- */
 
-static void say_stale(const struct keep *keep)
-{
-	if (keep->stale)
-		printf("%s: what an earlier run had copied and the folder has no more was removed "
-		       "from the store: %lu file%s\n",
-		       keep->folder, keep->stale, keep->stale == 1 ? "" : "s");
-}
-
-static void say_late(const struct keep *keep)
-{
-	if (keep->late)
-		printf("%s: also copied what came meanwhile, in %lu file%s\n", keep->folder,
-		       keep->late, keep->late == 1 ? "" : "s");
-}
-
-static void say_conflicts(const struct keep *keep)
-{
-	if (keep->conflicts.size)
-		log_error("%s: changed while it was copied; compare the two: %.*s", keep->folder,
-			  (int)keep->conflicts.size, keep->conflicts.data);
-}
-
 static int show(const struct keep *keep)
 {
 	int state = keep_look(keep);
@@ -246,9 +224,16 @@ static int do_folder(const struct keep_values *values, const struct client *clie
 	if (!folder || !target)
 		return say_why(NULL, -ENOMEM);
 	r = values->status ? show(&keep) : values->undo ? undo(&keep) : move(&keep);
-	say_stale(&keep);
-	say_late(&keep);
-	say_conflicts(&keep);
+	if (keep.stale)
+		printf("%s: what an earlier run had copied and the folder has no more was removed "
+		       "from the store: %lu file%s\n",
+		       folder, keep.stale, keep.stale == 1 ? "" : "s");
+	if (keep.late)
+		printf("%s: also copied what came meanwhile, in %lu file%s\n", folder, keep.late,
+		       keep.late == 1 ? "" : "s");
+	if (keep.conflicts.size)
+		log_error("%s: changed while it was copied; compare the two: %.*s", folder,
+			  (int)keep.conflicts.size, keep.conflicts.data);
 	return MIN(r, 0);
 }
 
@@ -258,24 +243,6 @@ static int do_client(const struct keep_values *values, const struct client *clie
 
 	for (int i = 0; r == 0 && i < FOLDERS && client->folders[i]; i++)
 		r = stop_wanted() ? -EINTR : do_folder(values, client, client->folders[i]);
-	return r;
-}
-
-static int do_all(const struct keep_values *values, char **names)
-{
-	int r = 0;
-
-	for (; r == 0 && *names; names++)
-		r = do_client(values, find_client(*names));
-	return r;
-}
-
-static int do_every(const struct keep_values *values)
-{
-	int r = 0;
-
-	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(clients); i++)
-		r = do_client(values, &clients[i]);
 	return r;
 }
 
@@ -312,8 +279,10 @@ static int run_keep(void *given, char **operands)
 		if (r == 0)
 			r = judge_layout(values, operands);
 	}
-	if (r == 0)
-		r = *operands ? do_all(values, operands) : do_every(values);
+	for (size_t i = 0; r == 0 && !*operands && i < ARRAY_SIZE(clients); i++)
+		r = do_client(values, &clients[i]);
+	for (; r == 0 && *operands; operands++)
+		r = do_client(values, find_client(*operands));
 	mount_entry_done(&values->mount);
 	return r < 0 ? CMD_FAILED : CMD_DONE;
 }

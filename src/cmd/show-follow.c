@@ -4,12 +4,11 @@
 
 #include <errno.h>
 #include <jansson.h>
-#include <poll.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "fs/base/names.h"
+#include "src/user/say.h"
 #include "src/user/stop.h"
 
 enum {
@@ -38,13 +37,6 @@ int show_follow_begin(struct show *show, struct access_file **ret_events)
 	}
 	path = str_printf("%.*s/@as=events.jsonl", (int)size, first->path);
 	return path ? access_file_open(show->access, path, ACCESS_FILE_READ, ret_events) : -ENOMEM;
-}
-
-static bool reader_is_gone(void)
-{
-	struct pollfd out = { .fd = STDOUT_FILENO };
-
-	return ferror(stdout) || (poll(&out, 1, 0) == 1 && (out.revents & POLLERR));
 }
 
 static bool is_followed(const struct show *show, const char *path)
@@ -124,7 +116,7 @@ int show_follow(struct show *show, struct access_file *events)
 	const char *end;
 	int r = 0;
 
-	while (r == 0 && !stop_wanted() && !reader_is_gone()) {
+	while (r == 0 && !stop_wanted() && !ferror(stdout) && !say_is_unheard()) {
 		fflush(stdout);
 		r = access_file_next(events, BLOCK, WAIT, &lines);
 		while (r == 0 && lines.size && (end = memchr(lines.data, '\n', lines.size))) {

@@ -292,12 +292,6 @@ static int transfer(const struct copy *copy, const char *name)
 	return r;
 }
 
-static int copy_to(struct copy *copy, const char *temporary)
-{
-	return backend_has_path(copy->from) ? copy_file(copy, temporary) :
-					      transfer(copy, temporary);
-}
-
 /* The first findings, so that somebody can tell what it is about. */
 struct findings {
 	const char *of;
@@ -424,7 +418,7 @@ int copy_run(struct copy *copy)
 	r = lock = copy_make_temporary(copy->from, path, &temporary);
 	if (r < 0)
 		return r;
-	r = copy_to(copy, temporary);
+	r = backend_has_path(copy->from) ? copy_file(copy, temporary) : transfer(copy, temporary);
 	if (r == 0)
 		r = look_at(copy, temporary);
 	if (r == 0)
@@ -432,15 +426,6 @@ int copy_run(struct copy *copy)
 	if (r < 0 || !copy->to)
 		backend_discard(temporary);
 	return r;
-}
-
-static void print_json(const struct copy *copy)
-{
-	say_json(json_pack("{so so sI sI sI sI sI}", "from",
-			   say_json_name(copy->from, strlen(copy->from)), "to",
-			   say_json_name(copy->to, strlen(copy->to)), "sessions", copy->sessions,
-			   "files", copy->files, "items", copy->rows, "bytes", copy->bytes,
-			   "findings", copy->findings));
 }
 
 void copy_print(const struct copy *copy, bool json)
@@ -454,7 +439,11 @@ void copy_print(const struct copy *copy, bool json)
 	if (!copy->to)
 		return;
 	if (json) {
-		print_json(copy);
+		say_json(json_pack("{so so sI sI sI sI sI}", "from",
+				   say_json_name(copy->from, strlen(copy->from)), "to",
+				   say_json_name(copy->to, strlen(copy->to)), "sessions",
+				   copy->sessions, "files", copy->files, "items", copy->rows,
+				   "bytes", copy->bytes, "findings", copy->findings));
 		return;
 	}
 	say_name(copy->to, ": ");

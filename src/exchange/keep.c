@@ -238,25 +238,12 @@ static int end(struct keep *keep, const char *mark, int r)
 
 /* ---- Keeping ---- */
 
-/* The link that is to take the folder's place, or what an interrupted run has left of it. */
-static char *link_of(const struct keep *keep)
-{
-	return str_printf("%s.sessfs-link", keep->folder);
-}
-
 static void drop_link(const char *link)
 {
 	struct stat st;
 
 	if (lstat(link, &st) == 0 && S_ISLNK(st.st_mode))
 		unlink(link);
-}
-
-/* Before the last copying. */
-static int make_link(const struct keep *keep, const char *link)
-{
-	drop_link(link);
-	return symlink(keep->target, link) < 0 ? fail(link, -errno) : 0;
 }
 
 static int put_link(struct keep *keep, const char *link)
@@ -380,8 +367,10 @@ static int copy(struct keep *keep, const char *link)
 
 	for (int times = 0; r == 0 && times < 2; times++) {
 		keep->files = 0;
-		if (times && !keep->bind)
-			r = make_link(keep, link);
+		if (times && !keep->bind) {
+			drop_link(link);
+			r = symlink(keep->target, link) < 0 ? fail(link, -errno) : 0;
+		}
 		if (r == 0)
 			r = keep_prune(keep->folder, keep->target, &keep->stale);
 		if (r == 0)
@@ -394,7 +383,9 @@ static int copy(struct keep *keep, const char *link)
 
 int keep_move(struct keep *keep)
 {
-	_cleanup_(freep) char *mark = mark_of(keep), *link = link_of(keep);
+	_cleanup_(freep) char *mark = mark_of(keep);
+	/* What is to take the folder's place, or what an interrupted run has left of it. */
+	_cleanup_(freep) char *link = str_printf("%s.sessfs-link", keep->folder);
 	int r = keep_look(keep);
 
 	if (!mark || !link || r < 0)

@@ -130,29 +130,19 @@ static int lease_numbers(struct telling *telling)
 	return batch_commit(&batch, to, BACKEND_ANYWAY);
 }
 
-static int sum_up(const struct transfer *transfer, struct backend *backend, struct sum *ret_sum)
+static int compare(const struct transfer *transfer, const struct sum *sum, struct backend *to)
 {
-	_cleanup_(telling_end) struct telling telling = { .transfer = transfer, .from = backend };
-	int r = backend->ops->snapshot_begin(backend, BACKEND_ANYWAY | BACKEND_BEGUN,
-					     &telling.snapshot);
+	_cleanup_(telling_end) struct telling telling = { .transfer = transfer, .from = to };
+	const struct sum *found = &telling.sum;
+	int r = to->ops->snapshot_begin(to, BACKEND_ANYWAY | BACKEND_BEGUN, &telling.snapshot);
 
 	if (r == 0)
 		r = telling_all(&telling);
-	*ret_sum = telling.sum;
-	return r;
-}
-
-static int compare(const struct transfer *transfer, const struct sum *sum, struct backend *to)
-{
-	struct sum found;
-	int r = sum_up(transfer, to, &found);
-
-	if (r < 0)
+	if (r < 0 ||
+	    (found->high == sum->high && found->low == sum->low && found->count == sum->count))
 		return r;
-	if (found.high == sum->high && found.low == sum->low && found.count == sum->count)
-		return 0;
 	log_error("%s differs from %s after the copy: %" PRIu64 " records instead of %" PRIu64,
-		  transfer->to, transfer->from, found.count, sum->count);
+		  transfer->to, transfer->from, found->count, sum->count);
 	return -EIO;
 }
 

@@ -325,8 +325,7 @@ void say_name(const char *name, const char *end)
 	fputs(end, stdout);
 }
 
-/* Whoever read the standard output has seen enough, as head(1) does. */
-static bool reader_is_gone(void)
+bool say_is_unheard(void)
 {
 	struct pollfd out = { .fd = STDOUT_FILENO, .events = POLLOUT };
 
@@ -340,7 +339,7 @@ int say_finish(void)
 
 	if (lost < 0)
 		r = lost;
-	if (r < 0 && !told && !reader_is_gone())
+	if (r < 0 && !told && !say_is_unheard())
 		log_error("cannot write to the standard output: %s", strerror(-r));
 	told = r < 0;
 	return r;

@@ -52,6 +52,8 @@ json_t *say_json_name(const char *name, size_t size);
  * with nothing in it that could end the line or move the cursor. */
 void say_name(const char *name, const char *end);
 
+/* Whether the reader of stdout has seen enough, as head(1) does. */
+bool say_is_unheard(void);
 /* Flush stdout.  0, or -errno after a sentence when what was printed did not get out. */
 int say_finish(void);
 
