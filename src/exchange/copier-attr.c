@@ -110,6 +110,22 @@ int copier_settle_xattrs(struct copier *copier, struct copier_entry *entry, stru
 	return r < 0 ? r : changed;
 }
 
+/* Extended attributes of a file that its owner may not write to need that right for a moment. */
+static int settle_read_only(struct copier *copier, struct copier_entry *entry,
+			    const struct stat *there)
+{
+	struct stat writable = *there;
+	int r, changed;
+
+	writable.st_mode |= S_IWUSR;
+	r = access_set_attr(copier->to, entry->path, &writable, ACCESS_SET_MODE);
+	if (r < 0)
+		return r;
+	changed = copier_settle_xattrs(copier, entry, NULL);
+	r = access_set_attr(copier->to, entry->path, there, ACCESS_SET_MODE);
+	return changed < 0 ? changed : r < 0 ? r : changed;
+}
+
 int copier_settle(struct copier *copier, struct copier_entry *entry, const struct stat *there)
 {
 	const bool link = S_ISLNK(entry->st.st_mode);
@@ -125,6 +141,8 @@ int copier_settle(struct copier *copier, struct copier_entry *entry, const struc
 	if (r == -ENOENT && copier_is_dry(copier))
 		return 0;
 	changed = r < 0 ? r : copier_settle_xattrs(copier, entry, NULL);
+	if (changed == -EACCES && !(there->st_mode & S_IWUSR))
+		changed = settle_read_only(copier, entry, there);
 	if (changed < 0)
 		return changed;
 	wanted.st_mode = (wanted.st_mode & S_IFMT) | copier_mode(copier, entry);
