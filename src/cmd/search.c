@@ -404,8 +404,6 @@ static int update(const char *store, struct index *index, struct backend *backen
 		progress_set_total(&progress, 0, (uint64_t)st.st_size);
 	r = search_update(index, backend, &progress);
 	progress_end(&progress);
-	if (r < 0 && r != -EINTR)
-		log_error("the index of %s cannot be updated: %s", store, strerror(-r));
 	return r;
 }
 
@@ -456,8 +454,6 @@ static int ask(struct searching *searching, struct index *index)
 	r = search_ask(index, &question, on_hit, searching);
 	if (r == 0)
 		say_list_end(&searching->list);
-	else if (r != -EINTR && r != -EUCLEAN)
-		log_error("the search has failed: %s", strerror(-r));
 	return r;
 }
 
@@ -483,15 +479,17 @@ static int search_store(struct searching *searching, const char *store)
 		return r;
 	searching->names = (struct summary_questions){ .backend = backend,
 						       .layout = settings.value[SETTING_LAYOUT] };
-	r = index_beside(&search_kind, store, searching->options.table, backend, &index, &why);
+	r = index_beside(store, searching->options.table, backend, &index, &why);
 	if (r < 0)
 		return say_why(why, r);
 	r = answer(searching, store, index, backend);
-	/* Of an index that was damaged there is nothing left. */
-	if (r == -EUCLEAN)
-		r = answer(searching, store, index, backend);
-	if (r == -EUCLEAN)
-		log_error("the index of %s is damaged as soon as it is written", store);
+	if (r < 0 && index->damaged) {
+		r = index_anew(index);
+		if (r == 0)
+			r = answer(searching, store, index, backend);
+	}
+	if (r < 0 && r != -EINTR)
+		log_error("%s cannot be searched: %s", store, strerror(-r));
 	return r;
 }
 

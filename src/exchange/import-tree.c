@@ -61,7 +61,8 @@ int import_is_view(struct copier *copier, const char *path)
 static bool is_store(const struct import *import, const struct copier_entry *entry)
 {
 	static const char *const ends[] = { "",		"-wal",	   "-shm",    "-journal",
-					    "-reserve", "-mounts", "-search", ".log" };
+					    "-reserve", "-mounts", "-search", "-search-journal",
+					    ".log" };
 	struct stat st;
 
 	for (size_t i = 0; i < ARRAY_SIZE(ends); i++) {

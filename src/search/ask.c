@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Who has the words.
- *
- * The index proposes; the store, in the snapshot that the index is up to date with, decides: a hit
- * is told only if its row is there and is the one that was read.  So what the index knows of files
- * that are in the trash, or of rows that are gone, does no harm.
+ * Which items have the words.  The words of items that are gone stay in the index; their rows in
+ * `item` do not.  Of a hit that is told, all but its score is read from the store, in the snapshot
+ * that the index is up to date with.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -13,7 +11,7 @@
 
 #include "fs/api/text.h"
 #include "backend/base/array.h"
-#include "src/search/internal.h"
+#include "src/search/search.h"
 #include "src/user/stop.h"
 
 struct found {
@@ -24,7 +22,7 @@ struct found {
 /* A key that has hits. */
 struct place {
 	int64_t id;
-	bool shown; /* it is there, and wanted */
+	bool wanted;
 	uint64_t ino;
 	uint32_t kind;
 	char *session;
@@ -33,11 +31,10 @@ struct place {
 	size_t key_size;
 };
 
-/* A hit that is there. */
+/* A hit that is to be told. */
 struct chosen {
 	double score;
 	int64_t item;
-	int64_t sum;
 	size_t place;
 };
 
@@ -98,22 +95,19 @@ static int match_of(const struct search_question *question, struct buf *match)
 
 static int find(struct asking *asking, struct bytes match, int64_t most)
 {
+	const enum index_text text = INDEX_SAID_FIND;
 	struct index *index = asking->index;
-	int r = 0;
-	sqlite3_stmt *find = index_say(index, TEXT_SAID_FIND, &r);
+	int r = INDEX_ASK(index, text, index_string(match), index_number(most));
 
-	if (!find)
-		return r;
-	sqlite3_bind_text64(find, 1, match.data, match.size, SQLITE_STATIC, SQLITE_UTF8);
-	sqlite3_bind_int64(find, 2, most);
-	while ((r = index_step(index, find)) > 0) {
+	for (; r > 0; r = index_next(index, text)) {
 		r = stop_wanted() ? -EINTR : ARRAY_ROOM(asking->found, asking->count, asking->room);
 		if (r < 0)
 			break;
-		asking->found[asking->count++] = (struct found){ sqlite3_column_int64(find, 0),
-								 sqlite3_column_double(find, 1) };
+		asking->found[asking->count++] = (struct found){
+			index_column(index, text, 0),
+			sqlite3_column_double(index->statements[text], 1),
+		};
 	}
-	sqlite3_reset(find);
 	return r;
 }
 
@@ -138,46 +132,28 @@ static struct bytes key_of(const struct place *place)
 	return bytes_make(place->key, place->key_size);
 }
 
-/* Whether the file has the key still. */
-static bool has_key(const struct asking *asking, const struct place *place)
-{
-	struct backend *backend = asking->index->backend;
-	struct backend_node node;
-	bool has;
-
-	if (backend->ops->node_find(backend, asking->index->snapshot, session_of(place),
-				    key_of(place), &node) < 0)
-		return !place->ino;
-	has = node.ino == place->ino;
-	backend_node_done(&node);
-	return has;
-}
-
 static int read_place(struct asking *asking, struct place *place)
 {
+	const enum index_text text = INDEX_KEY_GET;
 	const struct search_question *question = asking->question;
-	int r = 0;
-	sqlite3_stmt *get = index_say(asking->index, TEXT_KEY_GET, &r);
+	struct index *index = asking->index;
+	int r = INDEX_ASK(index, text, index_number(place->id));
+	struct bytes session, key;
 
-	if (!get)
+	if (r <= 0)
 		return r;
-	sqlite3_bind_int64(get, 1, place->id);
-	r = index_step(asking->index, get);
-	if (r > 0) {
-		place->ino = (uint64_t)sqlite3_column_int64(get, 0);
-		place->kind = (uint32_t)sqlite3_column_int64(get, 3);
-		place->session_size = (size_t)sqlite3_column_bytes(get, 1);
-		place->session =
-			bytes_dup(bytes_make(sqlite3_column_blob(get, 1), place->session_size));
-		place->key_size = (size_t)sqlite3_column_bytes(get, 2);
-		place->key = bytes_dup(bytes_make(sqlite3_column_blob(get, 2), place->key_size));
-		r = place->session && place->key ? 0 : -ENOMEM;
-		place->shown =
-			r == 0 && has_key(asking, place) &&
-			(!question->wanted || question->wanted(asking->arg, session_of(place)));
-	}
-	sqlite3_reset(get);
-	return MIN(r, 0);
+	session = index_column_bytes(index, text, 1);
+	key = index_column_bytes(index, text, 2);
+	place->ino = (uint64_t)index_column(index, text, 0);
+	place->kind = (uint32_t)index_column(index, text, 3);
+	place->session = bytes_dup(session);
+	place->session_size = session.size;
+	place->key = bytes_dup(key);
+	place->key_size = key.size;
+	if (!place->session || !place->key)
+		return -ENOMEM;
+	place->wanted = !question->wanted || question->wanted(asking->arg, session_of(place));
+	return 0;
 }
 
 /* The slot that has an id, or is to have it. */
@@ -223,85 +199,28 @@ static int find_place(struct asking *asking, int64_t id, size_t *ret_place)
 	return read_place(asking, &asking->places[*ret_place]);
 }
 
-struct reading {
-	struct asking *asking;
-	const struct chosen *chosen;
-	bool tells;
-	int result; /* 1: it is the one; or what fn returns */
-};
-
-static int on_row(void *arg, int64_t index, struct backend_times times, struct bytes data)
-{
-	struct reading *reading = arg;
-	struct asking *asking = reading->asking;
-	const struct chosen *chosen = reading->chosen;
-	const struct place *place = &asking->places[chosen->place];
-	const struct search_hit hit = {
-		.session = session_of(place),
-		.key = key_of(place),
-		.ino = place->ino,
-		.list = place->kind == BACKEND_LIST,
-		.item = chosen->item,
-		.made = times.created,
-		.score = chosen->score,
-		.data = data,
-	};
-
-	if (index == chosen->item && index_sum(data) == chosen->sum)
-		reading->result = reading->tells ? asking->fn(asking->arg, &hit) : 1;
-	return 1;
-}
-
-static int read_chosen(struct asking *asking, const struct chosen *chosen, bool tells)
-{
-	const struct place *place = &asking->places[chosen->place];
-	struct backend *backend = asking->index->backend;
-	struct reading reading = { .asking = asking, .chosen = chosen, .tells = tells };
-	int r = backend->ops->row_read_times(backend, asking->index->snapshot, session_of(place),
-					     key_of(place), chosen->item, false, 1, on_row,
-					     &reading);
-
-	/* That is of the store, not of the index. */
-	return r == -EUCLEAN ? -EIO : r < 0 ? r : reading.result;
-}
-
 static int choose(struct asking *asking, const struct found *found)
 {
+	const enum index_text text = INDEX_ITEM_GET;
 	const struct search_question *question = asking->question;
+	struct index *index = asking->index;
 	struct chosen chosen = { .score = found->score };
-	int64_t key = 0;
-	bool fits = false;
-	int r = 0;
-	sqlite3_stmt *get = index_say(asking->index, TEXT_ITEM_GET, &r);
+	int r = INDEX_ASK(index, text, index_number(found->id));
 
-	if (!get)
-		return r;
-	sqlite3_bind_int64(get, 1, found->id);
-	r = index_step(asking->index, get);
-	if (r > 0) {
-		const char *role = (const char *)sqlite3_column_text(get, 4);
-
-		key = sqlite3_column_int64(get, 0);
-		chosen.item = sqlite3_column_int64(get, 1);
-		chosen.sum = sqlite3_column_int64(get, 3);
-		fits = sqlite3_column_int64(get, 2) >= question->since &&
-		       (!question->role || (role && strcmp(role, question->role) == 0));
-	}
-	sqlite3_reset(get);
-	if (r > 0)
-		r = fits ? find_place(asking, key, &chosen.place) : 0;
-	if (r < 0 || !fits || !asking->places[chosen.place].shown)
-		return r;
-	r = read_chosen(asking, &chosen, false);
-	if (r <= 0)
-		return r;
-	r = ARRAY_ROOM(asking->chosen, asking->chosen_count, asking->chosen_room);
-	if (r == 0)
+	if (r <= 0 || index_column(index, text, 2) < question->since ||
+	    (question->role &&
+	     !bytes_equal(index_column_bytes(index, text, 3), bytes_str(question->role))))
+		return MIN(r, 0);
+	chosen.item = index_column(index, text, 1);
+	r = find_place(asking, index_column(index, text, 0), &chosen.place);
+	if (r == 0 && asking->places[chosen.place].wanted)
+		r = ARRAY_ROOM(asking->chosen, asking->chosen_count, asking->chosen_room);
+	if (r == 0 && asking->places[chosen.place].wanted)
 		asking->chosen[asking->chosen_count++] = chosen;
 	return r;
 }
 
-/* Of those that are found, the best ones that are there. */
+/* Of those that are found, the best ones that are wanted. */
 static int choose_found(struct asking *asking, struct bytes match, int64_t most)
 {
 	const struct search_question *question = asking->question;
@@ -335,14 +254,45 @@ static int choose_all(struct asking *asking)
 	return r;
 }
 
-/* The index is damaged. */
-static int start_over(struct index *index)
-{
-	int r = index_anew(index);
+/* ---- Telling ---- */
 
-	index->backend->ops->snapshot_end(index->backend, index->snapshot);
-	index->snapshot = NULL;
-	return r < 0 ? r : -EUCLEAN;
+struct telling {
+	struct asking *asking;
+	const struct chosen *chosen;
+	int result;
+};
+
+static int on_row(void *arg, int64_t index, struct backend_times times, struct bytes data)
+{
+	struct telling *telling = arg;
+	struct asking *asking = telling->asking;
+	const struct place *place = &asking->places[telling->chosen->place];
+	const struct search_hit hit = {
+		.session = session_of(place),
+		.key = key_of(place),
+		.ino = place->ino,
+		.list = place->kind == BACKEND_LIST,
+		.item = index,
+		.made = times.created,
+		.score = telling->chosen->score,
+		.data = data,
+	};
+
+	if (index == telling->chosen->item)
+		telling->result = asking->fn(asking->arg, &hit);
+	return 1;
+}
+
+static int tell(struct asking *asking, const struct chosen *chosen)
+{
+	const struct place *place = &asking->places[chosen->place];
+	struct backend *backend = asking->index->backend;
+	struct telling telling = { .asking = asking, .chosen = chosen };
+	int r = backend->ops->row_read_times(backend, asking->index->snapshot, session_of(place),
+					     key_of(place), chosen->item, false, 1, on_row,
+					     &telling);
+
+	return r < 0 ? r : telling.result;
 }
 
 int search_ask(struct index *index, const struct search_question *question, search_hit_fn *fn,
@@ -351,12 +301,10 @@ int search_ask(struct index *index, const struct search_question *question, sear
 	struct asking asking = { .index = index, .question = question, .fn = fn, .arg = arg };
 	int r = choose_all(&asking);
 
-	if (r == -EUCLEAN)
-		r = start_over(index);
-	else
+	if (r == 0)
 		index_release(index);
 	for (size_t i = 0; r == 0 && i < asking.chosen_count; i++)
-		r = stop_wanted() ? -EINTR : read_chosen(&asking, &asking.chosen[i], true);
+		r = stop_wanted() ? -EINTR : tell(&asking, &asking.chosen[i]);
 	for (size_t i = 0; i < asking.place_count; i++) {
 		free(asking.places[i].session);
 		free(asking.places[i].key);

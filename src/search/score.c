@@ -8,7 +8,7 @@
  */
 #include <math.h>
 
-#include "src/search/internal.h"
+#include "src/search/index.h"
 
 /* The usual ones: how soon more of the same word count less, and how much the length counts. */
 static const double SOON = 1.2, LENGTH = 0.75;

@@ -3,25 +3,24 @@
 #define SEARCH_H
 
 /*
- * Which items of a store hold words, by an index in a file of its own (src/index/index.h).
+ * Which items of a store hold words, by an index in a file of its own (index.h).
  *
- *	index_beside(&search_kind, "/home/a/s.db", NULL, backend, &index, &why)
+ *	index_beside("/home/a/s.db", NULL, backend, &index, &why)
  *	search_update(index, backend, &progress)
  *	search_ask(index, &question, on_hit, arg)
  *	index_close(index)
  *
  * What is found is what one state of the store holds, the one that search_update() has brought the
  * index up to: all of it, and nothing else (update.c, ask.c).  Functions return 0 or -errno; -EINTR
- * when a signal has come (src/user/stop.h).
+ * when a signal has come (src/user/stop.h).  When index.damaged is set then, the caller calls
+ * index_anew() and both again: nothing was told.
  */
 
 #include <stdbool.h>
 
 #include "backend/backend.h"
-#include "src/index/index.h"
+#include "src/search/index.h"
 #include "src/user/progress.h"
-
-extern const struct index_kind search_kind;
 
 /* Read what has changed since the last time.  The progress is of items and their bytes. */
 int search_update(struct index *index, struct backend *backend, struct progress *progress);
@@ -50,7 +49,7 @@ struct search_question {
 /* Those that fit best first; of equal ones the newer first.  Of words that are in more items than
  * SEARCH_RANKED the newest so many are put in order, unless more than that are wanted, or not just
  * any.  The index is given up before the first hit is told, so that nobody waits for who reads
- * them; the snapshot stays.  -EUCLEAN: it was damaged and is empty now, and nothing was told. */
+ * them; the snapshot stays. */
 enum { SEARCH_RANKED = 10000 };
 int search_ask(struct index *index, const struct search_question *question, search_hit_fn *fn,
 	       void *arg);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What has changed since the index was brought up to date (src/index/walk.h).  Who looks reads all
+ * What has changed since the index was brought up to date (walk.h).  Who looks reads all
  * nodes, and of each list the index of its last row.
  */
 #include <errno.h>
@@ -8,14 +8,15 @@
 #include <string.h>
 
 #include "fs/api/text.h"
-#include "src/index/walk.h"
-#include "src/search/internal.h"
+#include "src/search/search.h"
+#include "src/search/walk.h"
 #include "src/user/stop.h"
 
 enum { DEAD_MOST = 20000 }; /* besides as many as there are alive */
 
 struct updating {
 	struct walk walk;
+	struct index *index;
 	struct progress *progress;
 	int64_t seen; /* files that the index knows */
 	/* Of the key that is read. */
@@ -25,39 +26,18 @@ struct updating {
 
 /* ---- One item ---- */
 
-static int add_words(struct updating *updating, int64_t id, struct bytes said)
+static int add_item(struct updating *updating, int64_t item, int64_t made)
 {
-	int r = 0;
-	sqlite3_stmt *add = index_say(updating->walk.index, TEXT_SAID_ADD, &r);
-
-	if (!add)
-		return r;
-	sqlite3_bind_int64(add, 1, id);
-	sqlite3_bind_text64(add, 2, said.data ? said.data : "", said.size, SQLITE_STATIC,
-			    SQLITE_UTF8);
-	return index_run(updating->walk.index, add);
-}
-
-static int add_item(struct updating *updating, int64_t item, int64_t made, struct bytes data)
-{
-	int r = 0;
-	sqlite3_stmt *add = index_say(updating->walk.index, TEXT_ITEM_ADD, &r);
+	struct index *index = updating->index;
 	/* Numbers only rise: words of items that are gone stay. */
-	int64_t id = updating->walk.index->dead + updating->walk.index->alive + 1;
+	const int64_t id = index->dead + ++index->alive;
+	int r = INDEX_ASK(index, INDEX_ITEM_ADD, index_number(id), index_number(updating->key),
+			  index_number(item), index_number(made),
+			  index_string(buf_bytes(&updating->role)));
 
-	if (!add)
-		return r;
-	sqlite3_bind_int64(add, 1, id);
-	sqlite3_bind_int64(add, 2, updating->key);
-	sqlite3_bind_int64(add, 3, item);
-	sqlite3_bind_int64(add, 4, made);
-	sqlite3_bind_int64(add, 5, index_sum(data));
-	sqlite3_bind_text64(add, 6, updating->role.data ? updating->role.data : "",
-			    updating->role.size, SQLITE_STATIC, SQLITE_UTF8);
-	r = index_run(updating->walk.index, add);
-	if (r == 0)
-		updating->walk.index->alive++;
-	return r < 0 ? r : add_words(updating, id, buf_bytes(&updating->said));
+	return r < 0 ? r :
+		       INDEX_ASK(index, INDEX_SAID_ADD, index_number(id),
+				 index_string(buf_bytes(&updating->said)));
 }
 
 static int on_row(void *arg, int64_t index, struct backend_times times, struct bytes data)
@@ -72,7 +52,7 @@ static int on_row(void *arg, int64_t index, struct backend_times times, struct b
 	r = stop_wanted() ? -EINTR : text_said(data, &updating->said);
 	if (r == 0)
 		r = text_made_by(data, &updating->role, &updating->agent);
-	return r < 0 ? r : add_item(updating, index, text_time(data, times.created), data);
+	return r < 0 ? r : add_item(updating, index, text_time(data, times.created));
 }
 
 /* ---- One file ---- */
@@ -87,88 +67,58 @@ struct known {
 static int find_known(struct updating *updating, const struct backend_node *node,
 		      struct known *known)
 {
-	int r = 0;
-	sqlite3_stmt *get = index_say(updating->walk.index, TEXT_KEY_BY_INO, &r);
+	const enum index_text text = INDEX_KEY_BY_INO;
+	struct index *index = updating->index;
+	int r = INDEX_ASK(index, text, index_number((int64_t)node->ino));
 
 	*known = (struct known){ 0 };
-	if (!get)
+	if (r <= 0)
 		return r;
-	sqlite3_bind_int64(get, 1, (int64_t)node->ino);
-	r = index_step(updating->walk.index, get);
-	if (r > 0) {
-		known->id = sqlite3_column_int64(get, 0);
-		known->same = bytes_equal(index_bytes(get, 1), node->session) &&
-			      bytes_equal(index_bytes(get, 2), node->key) &&
-			      sqlite3_column_int64(get, 3) == (int64_t)node->kind &&
-			      sqlite3_column_int64(get, 4) == (int64_t)node->generation;
-		known->rows = sqlite3_column_type(get, 5) != SQLITE_NULL;
-		known->last = sqlite3_column_int64(get, 5);
-		known->created = sqlite3_column_int64(get, 6);
-		known->updated = sqlite3_column_int64(get, 7);
-	}
-	sqlite3_reset(get);
-	return MIN(r, 0);
+	known->id = index_column(index, text, 0);
+	known->same = bytes_equal(index_column_bytes(index, text, 1), node->session) &&
+		      bytes_equal(index_column_bytes(index, text, 2), node->key) &&
+		      index_column(index, text, 3) == (int64_t)node->kind &&
+		      index_column(index, text, 4) == (int64_t)node->generation;
+	known->rows = sqlite3_column_type(index->statements[text], 5) != SQLITE_NULL;
+	known->last = index_column(index, text, 5);
+	known->created = index_column(index, text, 6);
+	known->updated = index_column(index, text, 7);
+	return 0;
 }
 
 static int drop_key(struct updating *updating, int64_t id)
 {
-	struct index *index = updating->walk.index;
-	int r = index_unseal(index), dropped;
-	sqlite3_stmt *drop = r == 0 ? index_say(index, TEXT_ITEM_DROP, &r) : NULL;
+	struct index *index = updating->index;
+	int r = INDEX_ASK(index, INDEX_ITEM_DROP, index_number(id));
 
-	if (!drop)
+	if (r < 0)
 		return r;
-	sqlite3_bind_int64(drop, 1, id);
-	r = index_run(index, drop);
-	dropped = sqlite3_changes(index->db);
-	index->dead += dropped;
-	index->alive -= dropped;
-	drop = r == 0 ? index_say(index, TEXT_KEY_DROP, &r) : NULL;
-	if (!drop)
-		return r;
-	sqlite3_bind_int64(drop, 1, id);
-	return index_run(index, drop);
+	index->dead += sqlite3_changes(index->db);
+	index->alive -= sqlite3_changes(index->db);
+	return INDEX_ASK(index, INDEX_KEY_DROP, index_number(id));
 }
 
 /* ino 0: there is no file. */
 static int add_key(struct updating *updating, uint64_t ino, struct bytes session, struct bytes key,
 		   uint32_t kind)
 {
-	struct index *index = updating->walk.index;
-	int r = 0;
-	sqlite3_stmt *add = index_say(index, TEXT_KEY_ADD, &r);
+	const struct index_value none = { .type = SQLITE_NULL };
+	int r = INDEX_ASK(updating->index, INDEX_KEY_ADD, ino ? index_number((int64_t)ino) : none,
+			  index_blob(session), index_blob(key), index_number(kind));
 
-	if (!add)
-		return r;
-	if (ino)
-		sqlite3_bind_int64(add, 1, (int64_t)ino);
-	else
-		sqlite3_bind_null(add, 1);
-	index_bind_bytes(add, 2, session);
-	index_bind_bytes(add, 3, key);
-	sqlite3_bind_int64(add, 4, kind);
-	r = index_run(index, add);
-	updating->key = sqlite3_last_insert_rowid(index->db);
+	updating->key = sqlite3_last_insert_rowid(updating->index->db);
 	return r;
 }
 
-static int set_key(struct updating *updating, int64_t generation, bool rows,
+static int set_key(struct updating *updating, int64_t generation,
 		   const struct backend_key_stat *stat)
 {
-	int r = 0;
-	sqlite3_stmt *set = index_say(updating->walk.index, TEXT_KEY_SET, &r);
+	const struct index_value none = { .type = SQLITE_NULL };
 
-	if (!set)
-		return r;
-	sqlite3_clear_bindings(set);
-	sqlite3_bind_int64(set, 1, updating->key);
-	sqlite3_bind_int64(set, 2, generation);
-	if (rows) {
-		sqlite3_bind_int64(set, 3, stat->last);
-		sqlite3_bind_int64(set, 4, stat->created);
-		sqlite3_bind_int64(set, 5, stat->updated);
-	}
-	return index_run(updating->walk.index, set);
+	return INDEX_ASK(updating->index, INDEX_KEY_SET, index_number(updating->key),
+			 index_number(generation), stat ? index_number(stat->last) : none,
+			 stat ? index_number(stat->created) : none,
+			 stat ? index_number(stat->updated) : none);
 }
 
 /* Read the rows of a key from an index on. */
@@ -177,18 +127,14 @@ static int read_key(struct updating *updating, struct bytes session, struct byte
 {
 	struct backend *backend = updating->walk.backend;
 	struct backend_key_stat stat = { 0 };
-	int r = index_unseal(updating->walk.index), found;
+	int r = backend->ops->key_stat(backend, updating->walk.snapshot, session, key, &stat);
 
-	if (r < 0)
-		return r;
-	found = backend->ops->key_stat(backend, updating->walk.snapshot, session, key, &stat);
-	r = found == 0 ?
-		    backend->ops->row_read_times(backend, updating->walk.snapshot, session, key,
-						 from, false, UINT64_MAX, on_row, updating) :
-		    found;
 	if (r == -ENOENT)
-		r = 0;
-	return r < 0 ? r : set_key(updating, generation, found == 0, &stat);
+		return set_key(updating, generation, NULL);
+	if (r == 0)
+		r = backend->ops->row_read_times(backend, updating->walk.snapshot, session, key,
+						 from, false, UINT64_MAX, on_row, updating);
+	return r < 0 && r != -ENOENT ? r : set_key(updating, generation, &stat);
 }
 
 /* 1: the last row is another one. */
@@ -257,12 +203,10 @@ static int on_node(void *arg, const struct backend_node *node)
 	updating->key = known.id;
 	if (known.id && !adds)
 		r = drop_key(updating, known.id);
-	if (r == 0)
-		r = index_unseal(updating->walk.index);
 	/* Until all of it is read it is known as no generation, so that it is read anew if that is
 	 * ended in the middle. */
 	if (r == 0 && adds)
-		r = set_key(updating, -1, false, NULL);
+		r = set_key(updating, -1, NULL);
 	else if (r == 0)
 		r = add_key(updating, node->ino, node->session, node->key, node->kind);
 	if (r == 0)
@@ -276,12 +220,11 @@ static int on_node(void *arg, const struct backend_node *node)
 
 static int read_loose(struct updating *updating, struct bytes session, struct bytes key, bool list)
 {
-	int r = index_unseal(updating->walk.index);
+	int r;
 
 	if (bytes_ends_with(key, BYTES(":_hash")))
 		return 0;
-	if (r == 0)
-		r = add_key(updating, 0, session, key, list ? BACKEND_LIST : BACKEND_SINGLE);
+	r = add_key(updating, 0, session, key, list ? BACKEND_LIST : BACKEND_SINGLE);
 	return r < 0 ? r : read_key(updating, session, key, INT64_MIN, -1);
 }
 
@@ -327,68 +270,42 @@ static int read_all_loose(struct updating *updating)
 /* ---- What is gone ---- */
 
 /* Drop the keys that a statement finds. */
-static int drop_found(struct updating *updating, enum search_text text)
+static int drop_found(struct updating *updating, enum index_text text)
 {
-	struct index *index = updating->walk.index;
-	int64_t id = 0;
-	int r = 0, found;
+	int r;
 
-	do {
-		sqlite3_stmt *find = index_say(index, text, &r);
-
-		if (!find)
-			return r;
-		found = index_step(index, find);
-		if (found > 0)
-			id = sqlite3_column_int64(find, 0);
-		sqlite3_reset(find);
-		r = found > 0 ? drop_key(updating, id) : found;
-	} while (r == 0 && found > 0);
+	while ((r = index_ask(updating->index, text, NULL)) > 0) {
+		r = drop_key(updating, index_column(updating->index, text, 0));
+		if (r < 0)
+			break;
+	}
 	return r;
 }
 
 static int note_seen(void *arg, const struct backend_node *node)
 {
 	struct updating *updating = arg;
-	int r = 0;
-	sqlite3_stmt *add;
 
-	if (!is_of_interest(node))
-		return 0;
-	add = index_say(updating->walk.index, TEXT_SEEN_ADD, &r);
-	if (!add)
-		return r;
-	sqlite3_bind_int64(add, 1, (int64_t)node->ino);
-	return index_run(updating->walk.index, add);
-}
-
-static int64_t count_keys(struct index *index)
-{
-	int r = 0;
-	sqlite3_stmt *count = index_say(index, TEXT_KEY_COUNT, &r);
-	int64_t counted = -1;
-
-	if (count && sqlite3_step(count) == SQLITE_ROW)
-		counted = sqlite3_column_int64(count, 0);
-	if (count)
-		sqlite3_reset(count);
-	return counted;
+	return is_of_interest(node) ? INDEX_ASK(updating->index, INDEX_SEEN_ADD,
+						index_number((int64_t)node->ino)) :
+				      0;
 }
 
 /* More files are known than were seen. */
 static int forget_gone(struct updating *updating)
 {
 	struct backend *backend = updating->walk.backend;
-	int r;
+	struct index *index = updating->index;
+	int r = index_ask(index, INDEX_KEY_COUNT, NULL);
 
-	if (count_keys(updating->walk.index) == updating->seen)
-		return 0;
-	r = index_exec(updating->walk.index, "CREATE TEMP TABLE IF NOT EXISTS seen (ino INTEGER "
-					     "PRIMARY KEY); DELETE FROM temp.seen");
+	if (r < 0 || index_column(index, INDEX_KEY_COUNT, 0) == updating->seen)
+		return r;
+	r = index_exec(index, "CREATE TEMP TABLE IF NOT EXISTS seen (ino INTEGER PRIMARY KEY); "
+			      "DELETE FROM temp.seen");
 	if (r == 0)
 		r = backend->ops->node_list(backend, updating->walk.snapshot, 0, false, note_seen,
 					    updating);
-	return r < 0 ? r : drop_found(updating, TEXT_KEY_UNSEEN);
+	return r < 0 ? r : drop_found(updating, INDEX_KEY_UNSEEN);
 }
 
 /* ---- All of it ---- */
@@ -400,7 +317,7 @@ static int look(struct walk *walk)
 	int r;
 
 	updating->seen = 0;
-	r = drop_found(updating, TEXT_KEY_LOOSE);
+	r = drop_found(updating, INDEX_KEY_LOOSE);
 	if (r == 0)
 		r = walk_changes(walk);
 	if (r == 0)
@@ -412,22 +329,27 @@ static int look(struct walk *walk)
 	return r < 0 ? r : read_all_loose(updating);
 }
 
-/* Words of what is gone are taken away by making all of it anew. */
-static int judge_dead(struct index *index)
-{
-	return index->dead > index->alive + DEAD_MOST ? index_anew(index) : 0;
-}
-
 int search_update(struct index *index, struct backend *backend, struct progress *progress)
 {
-	struct updating updating = { .walk = { .index = index, .backend = backend, .look = look },
+	struct updating updating = { .walk = { .backend = backend, .look = look },
+				     .index = index,
 				     .progress = progress };
-	int r = judge_dead(index);
+	/* Words of what is gone are taken away by making all of it anew. */
+	int r = index->dead > index->alive + DEAD_MOST ? index_anew(index) : 0;
 
 	if (r == 0)
 		r = walk_bring_up(&updating.walk);
+	if (r == 0) {
+		index->backend = backend;
+		index->snapshot = updating.walk.snapshot;
+	}
+	/* After a signal, what was read so far need not be read again. */
+	if (r == -EINTR)
+		(void)index_commit(index);
+	else if (r == 0)
+		r = index_commit(index);
 	buf_done(&updating.said);
 	buf_done(&updating.role);
 	buf_done(&updating.agent);
-	return r == -EUCLEAN ? -EIO : r;
+	return r;
 }

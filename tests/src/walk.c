@@ -1,30 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-#include "src/index/walk.h"
+#include "src/search/walk.h"
 
 #include <criterion/criterion.h>
 #include <time.h>
 
 #include "backend/base/tick.h"
 
-/* An index that is always fine, and a store in which no other program has changed anything. */
-
-int index_seal(struct index *index)
-{
-	(void)index;
-	return 0;
-}
-
-int index_empty(struct index *index)
-{
-	(void)index;
-	return 0;
-}
-
-int index_anew(struct index *index)
-{
-	(void)index;
-	return 0;
-}
+/* A store in which no other program has changed anything. */
 
 static int snapshot_begin(struct backend *backend, unsigned flags,
 			  struct backend_snapshot **ret_snapshot)
@@ -74,8 +56,7 @@ Test(walk, ends_where_looking_at_what_is_known_takes_longer_than_a_snapshot_may_
      .timeout = 600)
 {
 	struct backend backend = { .ops = &ops };
-	struct index index = { 0 };
-	struct walk walk = { .index = &index, .backend = &backend, .look = look, .most = 1000000 };
+	struct walk walk = { .backend = &backend, .look = look, .most = 1000000 };
 
 	cr_assert_eq(walk_bring_up(&walk), 0);
 	cr_expect_gt(looks, 1, "the first snapshot was too short");

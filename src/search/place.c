@@ -7,11 +7,11 @@
 
 #include "backend/base/cleanup.h"
 #include "backend/base/digest.h"
-#include "src/index/index.h"
+#include "src/search/index.h"
 #include "src/mounts/mounts.h"
 
 /* Below the user's cache directory, by a digest of what the store is called. */
-static int cache_path(const struct index_kind *kind, const char *name, char **ret_path)
+static int cache_path(const char *name, char **ret_path)
 {
 	static const uint8_t key[16] = "sessfs index";
 	const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
@@ -39,11 +39,11 @@ static int cache_path(const struct index_kind *kind, const char *name, char **re
 	digest_make(key, bytes_str(name), digest);
 	for (size_t i = 0; i < DIGEST_SIZE; i++)
 		snprintf(shown + 2 * i, 3, "%02x", digest[i]);
-	*ret_path = str_printf("%s/%s-%s", dir, shown, kind->suffix);
+	*ret_path = str_printf("%s/%s-search", dir, shown);
 	return *ret_path ? 0 : -ENOMEM;
 }
 
-/* What tells the store from others that had its name. */
+/* What tells the store from others that had its name, behind the format of the index. */
 static int identity_of(const char *name, const char *table, struct backend *backend,
 		       struct buf *identity)
 {
@@ -60,14 +60,14 @@ static int identity_of(const char *name, const char *table, struct backend *back
 		return r;
 	if (backend_has_path(name) && stat(name, &st) < 0)
 		return -errno;
-	r = buf_printf(identity, "%s %s %ju %ju %" PRId64, name, table ? table : "",
+	r = buf_printf(identity, "4 %s %s %ju %ju %" PRId64, name, table ? table : "",
 		       (uintmax_t)st.st_dev, (uintmax_t)st.st_ino, root.btime);
 	backend_node_done(&root);
 	return r;
 }
 
-int index_beside(const struct index_kind *kind, const char *store, const char *table,
-		 struct backend *backend, struct index **ret_index, char **ret_why)
+int index_beside(const char *store, const char *table, struct backend *backend,
+		 struct index **ret_index, char **ret_why)
 {
 	_cleanup_(buf_done) struct buf identity = { 0 };
 	_cleanup_(freep) char *name = NULL, *path = NULL;
@@ -79,8 +79,8 @@ int index_beside(const struct index_kind *kind, const char *store, const char *t
 		return r;
 	r = -EACCES;
 	if (backend_has_path(store)) {
-		path = str_printf("%s-%s", name, kind->suffix);
-		r = path ? index_open(kind, path, buf_bytes(&identity), false, ret_index, ret_why) :
+		path = str_printf("%s-search", name);
+		r = path ? index_open(path, buf_bytes(&identity), false, ret_index, ret_why) :
 			   -ENOMEM;
 	}
 	if (r == -EACCES || r == -EROFS || r == -EPERM || r == -ELOOP || r == -EISDIR ||
@@ -88,12 +88,12 @@ int index_beside(const struct index_kind *kind, const char *store, const char *t
 		freep(&path);
 		freep(ret_why);
 		path = *ret_why = NULL;
-		r = cache_path(kind, name, &path);
+		r = cache_path(name, &path);
 		if (r < 0)
 			return str_explain(ret_why, r,
 					   "there is no place for an index: neither beside the "
 					   "store nor in ~/.cache");
-		r = index_open(kind, path, buf_bytes(&identity), true, ret_index, ret_why);
+		r = index_open(path, buf_bytes(&identity), true, ret_index, ret_why);
 	}
 	return r;
 }

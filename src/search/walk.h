@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef INDEX_WALK_H
-#define INDEX_WALK_H
+#ifndef SEARCH_WALK_H
+#define SEARCH_WALK_H
 
 /*
  * Bringing an index up to the state of one snapshot.
@@ -18,7 +18,9 @@
  * may last longer: what is looked at first may take all of the time, or change all the time.
  */
 
-#include "src/index/index.h"
+#include <stdbool.h>
+
+#include "backend/backend.h"
 
 /* A key that other programs have changed. */
 struct waiting {
@@ -29,9 +31,8 @@ struct waiting {
 	bool seen; /* it has a file */
 };
 
-/* Zeroed but for the first three. */
+/* Zeroed but for the first two. */
 struct walk {
-	struct index *index;
 	struct backend *backend;
 	/* Look at everything, after walk_changes(): 0, 1 when walk_is_late(), -errno. */
 	int (*look)(struct walk *walk);
@@ -44,8 +45,7 @@ struct walk {
 	size_t count, room;
 };
 
-/* Seals the index, and leaves it the snapshot; not known any more is what was damaged, or has no
- * room. */
+/* On success the snapshot is the caller's to end. */
 int walk_bring_up(struct walk *walk);
 
 /* For look(): which keys wait. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "src/index/walk.h"
+#include "src/search/walk.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -76,7 +76,7 @@ static void waiting_done(struct walk *walk)
 	walk->all = false;
 }
 
-static int bring_up(struct walk *walk)
+int walk_bring_up(struct walk *walk)
 {
 	struct backend *backend = walk->backend;
 	int r;
@@ -84,42 +84,13 @@ static int bring_up(struct walk *walk)
 	do {
 		r = backend->ops->snapshot_begin(backend, BACKEND_ANYWAY, &walk->snapshot);
 		if (r < 0)
-			return r;
+			break;
 		walk->late = false;
 		r = walk->look(walk);
 		waiting_done(walk);
 		if (r != 0)
 			backend->ops->snapshot_end(backend, walk->snapshot);
 	} while (r > 0);
-	if (r == 0) {
-		r = index_seal(walk->index);
-		if (r < 0)
-			backend->ops->snapshot_end(backend, walk->snapshot);
-	} else if (r == -EINTR) {
-		/* What was read so far need not be read again. */
-		(void)index_seal(walk->index);
-	}
-	return r;
-}
-
-int walk_bring_up(struct walk *walk)
-{
-	struct index *index = walk->index;
-	int r = bring_up(walk);
-
-	/* What was left was damaged after all. */
-	if (r == -EUCLEAN) {
-		r = index_anew(index);
-		if (r == 0)
-			r = bring_up(walk);
-	}
-	/* Others need the room more. */
-	if (r == -ENOSPC)
-		(void)index_empty(index);
 	free(walk->waiting);
-	if (r < 0)
-		return r;
-	index->backend = walk->backend;
-	index->snapshot = walk->snapshot;
-	return 0;
+	return r;
 }

@@ -1,0 +1,319 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The file of the index: the words (FTS5, without the texts themselves), and which item each is of.
+ *
+ * One process has it at a time, by a lock of the file that it keeps from the update until it has
+ * its answer.  An update is a transaction of SQLite's, so a process that is killed in the middle
+ * leaves the state before.  A file that SQLite calls corrupt, or whose identity is another, is
+ * emptied and filled anew.  A file that never was an index is left alone.
+ */
+#include "src/search/index.h"
+
+#include <endian.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#include "backend/base/cleanup.h"
+#include "src/user/stop.h"
+
+/* At the beginning of a file that is an index: what SQLite writes, and "sesx". */
+static const char magic[] = "SQLite format 3";
+enum { HEADER = 100, APPLICATION_AT = 68, APPLICATION = 0x73657378 };
+
+static const char schema[] =
+	"PRAGMA application_id = 0x73657378;"
+	"CREATE TABLE meta (identity BLOB NOT NULL, dead INTEGER NOT NULL, "
+	"alive INTEGER NOT NULL);"
+	"INSERT INTO meta VALUES ('', 0, 0);"
+	"CREATE TABLE key (id INTEGER PRIMARY KEY, ino INTEGER UNIQUE, session BLOB NOT NULL, "
+	"key BLOB NOT NULL, kind INTEGER NOT NULL, generation INTEGER NOT NULL, "
+	"last INTEGER, created INTEGER, updated INTEGER);"
+	"CREATE TABLE item (id INTEGER PRIMARY KEY, key INTEGER NOT NULL, item INTEGER NOT NULL, "
+	"made INTEGER NOT NULL, role TEXT NOT NULL);"
+	"CREATE INDEX item_key ON item (key);"
+	"CREATE VIRTUAL TABLE said USING fts5 (words, content='', "
+	"tokenize='unicode61 remove_diacritics 2');"
+	"INSERT INTO said (said, rank) VALUES ('hashsize', 8388608);";
+
+static const char *const texts[INDEX_TEXTS] = {
+	[INDEX_META_GET] = "SELECT identity, dead, alive FROM meta",
+	[INDEX_META_SET] = "UPDATE meta SET identity = ?1, dead = ?2, alive = ?3",
+	[INDEX_KEY_BY_INO] = "SELECT id, session, key, kind, generation, last, created, updated "
+			     "FROM key WHERE ino = ?1",
+	[INDEX_KEY_ADD] = "INSERT INTO key (ino, session, key, kind, generation) "
+			  "VALUES (?1, ?2, ?3, ?4, -1)",
+	[INDEX_KEY_SET] = "UPDATE key SET generation = ?2, last = ?3, created = ?4, updated = ?5 "
+			  "WHERE id = ?1",
+	[INDEX_KEY_DROP] = "DELETE FROM key WHERE id = ?1",
+	[INDEX_KEY_COUNT] = "SELECT count(*) FROM key",
+	[INDEX_KEY_LOOSE] = "SELECT id FROM key WHERE ino IS NULL LIMIT 1",
+	[INDEX_KEY_GET] = "SELECT ino, session, key, kind FROM key WHERE id = ?1",
+	[INDEX_SEEN_ADD] = "INSERT OR IGNORE INTO seen (ino) VALUES (?1)",
+	[INDEX_KEY_UNSEEN] = "SELECT id FROM key WHERE ino NOT IN (SELECT ino FROM seen) LIMIT 1",
+	[INDEX_ITEM_ADD] = "INSERT INTO item (id, key, item, made, role) "
+			   "VALUES (?1, ?2, ?3, ?4, ?5)",
+	[INDEX_ITEM_DROP] = "DELETE FROM item WHERE key = ?1",
+	[INDEX_ITEM_GET] = "SELECT key, item, made, role FROM item WHERE id = ?1",
+	[INDEX_SAID_ADD] = "INSERT INTO said (rowid, words) VALUES (?1, ?2)",
+	[INDEX_SAID_FIND] = "SELECT rowid, score(said) FROM said WHERE said MATCH ?1 "
+			    "ORDER BY rowid DESC LIMIT ?2",
+};
+
+/* ---- Questions ---- */
+
+int index_error(struct index *index, int code)
+{
+	switch (code & 0xff) {
+	case SQLITE_NOMEM:
+		return -ENOMEM;
+	case SQLITE_FULL:
+		return -ENOSPC;
+	case SQLITE_BUSY:
+		return -EBUSY;
+	case SQLITE_CANTOPEN:
+		return -EACCES;
+	case SQLITE_IOERR:
+		return -EIO;
+	default:
+		index->damaged = true;
+		return -EUCLEAN;
+	}
+}
+
+int index_exec(struct index *index, const char *sql)
+{
+	int code = sqlite3_exec(index->db, sql, NULL, NULL, NULL);
+
+	return code == SQLITE_OK ? 0 : index_error(index, code);
+}
+
+static void bind(sqlite3_stmt *statement, int place, const struct index_value *value)
+{
+	const char *data = value->bytes.data ? value->bytes.data : "";
+
+	switch (value->type) {
+	case SQLITE_INTEGER:
+		sqlite3_bind_int64(statement, place, value->number);
+		break;
+	case SQLITE_BLOB:
+		sqlite3_bind_blob64(statement, place, data, value->bytes.size, SQLITE_STATIC);
+		break;
+	case SQLITE_TEXT:
+		sqlite3_bind_text64(statement, place, data, value->bytes.size, SQLITE_STATIC,
+				    SQLITE_UTF8);
+		break;
+	default:
+		sqlite3_bind_null(statement, place);
+	}
+}
+
+int index_ask(struct index *index, enum index_text text, const struct index_value *values)
+{
+	sqlite3_stmt **statement = &index->statements[text];
+	int code = SQLITE_OK;
+
+	if (*statement)
+		sqlite3_reset(*statement);
+	else
+		code = sqlite3_prepare_v3(index->db, texts[text], -1, SQLITE_PREPARE_PERSISTENT,
+					  statement, NULL);
+	if (code != SQLITE_OK)
+		return index_error(index, code);
+	for (int i = sqlite3_bind_parameter_count(*statement); i > 0; i--)
+		bind(*statement, i, &values[i - 1]);
+	return index_next(index, text);
+}
+
+int index_next(struct index *index, enum index_text text)
+{
+	int code = sqlite3_step(index->statements[text]);
+
+	if (code == SQLITE_ROW)
+		return 1;
+	sqlite3_reset(index->statements[text]);
+	return code == SQLITE_DONE ? 0 : index_error(index, code);
+}
+
+int64_t index_column(const struct index *index, enum index_text text, int column)
+{
+	return sqlite3_column_int64(index->statements[text], column);
+}
+
+struct bytes index_column_bytes(const struct index *index, enum index_text text, int column)
+{
+	const char *data = sqlite3_column_blob(index->statements[text], column);
+
+	return bytes_make(data, (size_t)sqlite3_column_bytes(index->statements[text], column));
+}
+
+int index_commit(struct index *index)
+{
+	int r = 0;
+
+	if (sqlite3_total_changes(index->db))
+		r = INDEX_ASK(index, INDEX_META_SET, index_blob(buf_bytes(&index->identity)),
+			      index_number(index->dead), index_number(index->alive));
+	return r < 0 ? r : index_exec(index, "COMMIT; BEGIN");
+}
+
+/* ---- Opening ---- */
+
+static void db_close(struct index *index)
+{
+	for (size_t i = 0; i < INDEX_TEXTS; i++) {
+		sqlite3_finalize(index->statements[i]);
+		index->statements[i] = NULL;
+	}
+	sqlite3_close(index->db);
+	index->db = NULL;
+}
+
+static int db_open(struct index *index)
+{
+	static const char settings[] = "PRAGMA cache_size = -32768; PRAGMA temp_store = MEMORY; "
+				       "PRAGMA cell_size_check = ON; BEGIN";
+	int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOFOLLOW | SQLITE_OPEN_NOMUTEX;
+	int code = sqlite3_open_v2(index->path, &index->db, flags, NULL);
+
+	if (code != SQLITE_OK)
+		return index_error(index, code);
+	sqlite3_busy_timeout(index->db, 10000);
+	return index_exec(index, settings);
+}
+
+static bool is_ours(struct index *index)
+{
+	bool is = db_open(index) == 0 && index_ask(index, INDEX_META_GET, NULL) > 0 &&
+		  bytes_equal(index_column_bytes(index, INDEX_META_GET, 0),
+			      buf_bytes(&index->identity));
+
+	if (is) {
+		index->dead = index_column(index, INDEX_META_GET, 1);
+		index->alive = index_column(index, INDEX_META_GET, 2);
+	}
+	return is;
+}
+
+static void drop_snapshot(struct index *index)
+{
+	if (index->snapshot)
+		index->backend->ops->snapshot_end(index->backend, index->snapshot);
+	index->snapshot = NULL;
+}
+
+/* An empty file has no journal: SQLite deletes one that is there. */
+int index_anew(struct index *index)
+{
+	int r;
+
+	drop_snapshot(index);
+	db_close(index);
+	index->damaged = false;
+	index->dead = index->alive = 0;
+	if (ftruncate(index->fd, 0) < 0)
+		return -errno;
+	r = db_open(index);
+	if (r == 0)
+		r = index_exec(index, schema);
+	/* From here on it can be told what it is, whatever happens. */
+	return r < 0 ? r : index_commit(index);
+}
+
+/* Also when a signal comes. */
+static int lock_file(const struct index *index)
+{
+	const struct timespec step = { .tv_nsec = 20000000 };
+
+	while (flock(index->fd, LOCK_EX | LOCK_NB) < 0) {
+		if (errno != EWOULDBLOCK && errno != EINTR)
+			return -errno;
+		if (stop_wanted())
+			return -EINTR;
+		nanosleep(&step, NULL);
+	}
+	return 0;
+}
+
+/* Somebody may have deleted it while we have waited. */
+static bool is_there(const struct index *index)
+{
+	struct stat ours, there;
+
+	return fstat(index->fd, &ours) == 0 && lstat(index->path, &there) == 0 &&
+	       ours.st_dev == there.st_dev && ours.st_ino == there.st_ino;
+}
+
+/* An index, or nothing yet. */
+static bool is_index(const struct index *index)
+{
+	unsigned char header[HEADER];
+	const uint32_t application = htobe32(APPLICATION);
+	ssize_t size = pread(index->fd, header, sizeof(header), 0);
+
+	return size == 0 ||
+	       (size == HEADER && memcmp(header, magic, sizeof(magic)) == 0 &&
+		memcmp(header + APPLICATION_AT, &application, sizeof(application)) == 0);
+}
+
+static int open_file(struct index *index, bool ours)
+{
+	struct stat st;
+	int r;
+
+	do {
+		closep(&index->fd);
+		index->fd = open(index->path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+		if (index->fd < 0)
+			return -errno;
+		r = lock_file(index);
+	} while (r == 0 && !is_there(index));
+	if (r == 0 && (fstat(index->fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_nlink != 1 ||
+		       st.st_uid != geteuid()))
+		r = -EACCES;
+	return r == 0 && !ours && !is_index(index) ? -EEXIST : r;
+}
+
+int index_open(const char *path, struct bytes identity, bool ours, struct index **ret_index,
+	       char **ret_why)
+{
+	_cleanup_(index_closep) struct index *index = calloc(1, sizeof(*index));
+	int r;
+
+	*ret_why = NULL;
+	if (!index)
+		return -ENOMEM;
+	index->fd = -1;
+	index->path = bytes_dup(bytes_str(path));
+	r = index->path ? buf_append_bytes(&index->identity, identity) : -ENOMEM;
+	if (r == 0)
+		r = open_file(index, ours);
+	if (r == 0 && !is_ours(index))
+		r = index_anew(index);
+	if (r < 0)
+		return str_explain(ret_why, r, "the index %s cannot be used: %s", path,
+				   strerror(-r));
+	*ret_index = steal_ptr(index);
+	return 0;
+}
+
+/* SQLite first: it would lose its own locks with the descriptor. */
+void index_release(struct index *index)
+{
+	db_close(index);
+	closep(&index->fd);
+	index->fd = -1;
+}
+
+void index_close(struct index *index)
+{
+	if (!index)
+		return;
+	drop_snapshot(index);
+	index_release(index);
+	free(index->path);
+	buf_done(&index->identity);
+	free(index);
+}

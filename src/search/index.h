@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef INDEX_H
+#define INDEX_H
+
+/*
+ * The search index: a database of SQLite in a file of its own beside a store.
+ *
+ *	index_beside("/home/a/s.db", NULL, backend, &index, &why)	(place.c)
+ *	INDEX_ASK(index, INDEX_KEY_DROP, index_number(id))
+ *	index_commit(index)
+ *	index_close(index)
+ *
+ * The file has nothing that the store has not: it can be deleted at any time.  One process at a
+ * time has it open (index.c).  Functions return 0 or -errno; -EUCLEAN with index.damaged: SQLite
+ * calls the file corrupt, and the caller calls index_anew().
+ */
+
+#include <sqlite3.h>
+#include <stdbool.h>
+
+#include "backend/backend.h"
+
+enum index_text {
+	INDEX_META_GET,
+	INDEX_META_SET,
+	INDEX_KEY_BY_INO,
+	INDEX_KEY_ADD,
+	INDEX_KEY_SET,
+	INDEX_KEY_DROP,
+	INDEX_KEY_COUNT,
+	INDEX_KEY_LOOSE,
+	INDEX_KEY_GET,
+	INDEX_SEEN_ADD,
+	INDEX_KEY_UNSEEN,
+	INDEX_ITEM_ADD,
+	INDEX_ITEM_DROP,
+	INDEX_ITEM_GET,
+	INDEX_SAID_ADD,
+	INDEX_SAID_FIND,
+	INDEX_TEXTS,
+};
+
+struct index {
+	int fd; /* of the file, locked */
+	char *path;
+	struct buf identity;
+	sqlite3 *db;
+	sqlite3_stmt *statements[INDEX_TEXTS];
+	bool damaged;
+	int64_t dead;  /* items that were taken away and are in it still */
+	int64_t alive; /* the others */
+	struct backend *backend;
+	struct backend_snapshot *snapshot; /* that it is up to date with, until it is closed */
+};
+
+/* The identity tells the format, and stores apart.  ours: nothing but an index can have that name;
+ * otherwise -EEXIST when the file is something else.  On failure *ret_why is a sentence, or
+ * NULL. */
+int index_open(const char *path, struct bytes identity, bool ours, struct index **ret_index,
+	       char **ret_why);
+/* place.c: beside the store; of one on a server, or where nothing can be put beside it, in the
+ * user's cache. */
+int index_beside(const char *store, const char *table, struct backend *backend,
+		 struct index **ret_index, char **ret_why);
+/* What was not committed is rolled back.  NULL is fine. */
+void index_close(struct index *index);
+static inline void index_closep(struct index **index)
+{
+	index_close(*index);
+}
+/* Give the file up, for others; the snapshot stays. */
+void index_release(struct index *index);
+/* The changes so far, and the next ones are another transaction. */
+int index_commit(struct index *index);
+/* An empty index in the file, and without a snapshot. */
+int index_anew(struct index *index);
+
+/* Errors of SQLite: -EUCLEAN, -ENOSPC, -ENOMEM, -EBUSY, -EACCES, -EIO. */
+int index_error(struct index *index, int code);
+int index_exec(struct index *index, const char *sql);
+
+struct index_value {
+	int type; /* SQLITE_NULL, _INTEGER, _BLOB, _TEXT */
+	int64_t number;
+	struct bytes bytes;
+};
+static inline struct index_value index_number(int64_t number)
+{
+	return (struct index_value){ .type = SQLITE_INTEGER, .number = number };
+}
+static inline struct index_value index_blob(struct bytes bytes)
+{
+	return (struct index_value){ .type = SQLITE_BLOB, .bytes = bytes };
+}
+static inline struct index_value index_string(struct bytes bytes)
+{
+	return (struct index_value){ .type = SQLITE_TEXT, .bytes = bytes };
+}
+/* 1: index.statements[text] has a row, until the next question of that text; 0: there is none. */
+int index_ask(struct index *index, enum index_text text, const struct index_value *values);
+int index_next(struct index *index, enum index_text text);
+#define INDEX_ASK(index, text, ...)                                                                \
+	index_ask(index, text, (const struct index_value[]){ __VA_ARGS__ })
+int64_t index_column(const struct index *index, enum index_text text, int column);
+struct bytes index_column_bytes(const struct index *index, enum index_text text, int column);
+
+/* score.c: give a connection score(), the higher the better; a code of SQLite. */
+int search_score(sqlite3 *db);
+
+#endif
