@@ -28,29 +28,21 @@ static size_t find(const struct backend_days *days, int64_t day)
 	return low;
 }
 
-static int insert(struct backend_days *days, size_t place, int64_t day)
-{
-	if (ARRAY_ROOM(days->day, days->count, days->room) < 0)
-		return -ENOMEM;
-	memmove(days->day + place + 1, days->day + place,
-		(days->count - place) * sizeof(*days->day));
-	days->day[place] = (struct backend_day){ .day = day };
-	days->count++;
-	return 0;
-}
-
 int backend_days_add(struct backend_days *days, int64_t created, uint64_t bytes)
 {
 	int64_t day = created / day_length - (created % day_length < 0);
 	size_t place = find(days, day);
-	int r = 0;
 
 	if (!created)
 		return 0;
-	if (place == days->count || days->day[place].day != day)
-		r = insert(days, place, day);
-	if (r < 0)
-		return r;
+	if (place == days->count || days->day[place].day != day) {
+		if (ARRAY_ROOM(days->day, days->count, days->room) < 0)
+			return -ENOMEM;
+		memmove(days->day + place + 1, days->day + place,
+			(days->count - place) * sizeof(*days->day));
+		days->day[place] = (struct backend_day){ .day = day };
+		days->count++;
+	}
 	days->day[place].items++;
 	days->day[place].bytes += bytes;
 	return 0;

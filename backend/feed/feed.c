@@ -7,13 +7,6 @@
 
 #include "backend/base/cleanup.h"
 
-/* A note as it is kept: this, then the bytes of session, key, name and path. */
-static size_t size_of(const struct backend_feed *feed)
-{
-	return sizeof(*feed) + feed->session.size + feed->key.size + feed->name.size +
-	       feed->path.size;
-}
-
 enum flag {
 	MOVED = 1,
 	BYTES_TOO = 2,
@@ -60,6 +53,7 @@ static void unpack(struct bytes *text, const char **bytes)
 	*bytes += text->size;
 }
 
+/* A note as it is kept: this, then the bytes of session, key, name and path. */
 struct backend_feed feed_unpack(const char *bytes)
 {
 	struct backend_feed feed;
@@ -87,7 +81,8 @@ int feed_each(const struct feed_notes *notes, backend_feed_fn *fn, void *arg)
 		struct backend_feed feed = feed_unpack(notes->buf.data + at);
 
 		r = fn(arg, &feed);
-		at += size_of(&feed);
+		at += sizeof(feed) + feed.session.size + feed.key.size + feed.name.size +
+		      feed.path.size;
 	}
 	return r;
 }

@@ -14,17 +14,6 @@ static struct bytes number_bytes(const int64_t *number)
 	return bytes_make(number, sizeof(*number));
 }
 
-static int put_row(struct transaction *transaction, const struct key *key, struct memory_row row,
-		   struct bytes data)
-{
-	_cleanup_(buf_done) struct buf value = { 0 };
-	int r = buf_append(&value, &row, sizeof(row));
-
-	if (r == 0)
-		r = buf_append_bytes(&value, data);
-	return r < 0 ? r : transaction_put(transaction, key, buf_bytes(&value));
-}
-
 static int apply_row(struct transaction *transaction, const struct backend_op *op)
 {
 	struct memory_row row = {
@@ -33,7 +22,9 @@ static int apply_row(struct transaction *transaction, const struct backend_op *o
 	};
 	const int64_t updated = row.updated;
 	_cleanup_(key_done) struct key key = key_of_state(KEY_ROW, op->session, op->key);
+	_cleanup_(buf_done) struct buf value = { 0 };
 	const struct map_entry *old;
+	int r;
 
 	key_add_number(&key, op->at);
 	old = transaction_find(transaction, &key);
@@ -47,7 +38,10 @@ static int apply_row(struct transaction *transaction, const struct backend_op *o
 				op->data))
 			return 0;
 	}
-	return put_row(transaction, &key, row, op->data);
+	r = buf_append(&value, &row, sizeof(row));
+	if (r == 0)
+		r = buf_append_bytes(&value, op->data);
+	return r < 0 ? r : transaction_put(transaction, &key, buf_bytes(&value));
 }
 
 static int apply_row_delete(struct transaction *transaction, const struct backend_op *op)
@@ -146,17 +140,6 @@ static int forget_node(struct transaction *transaction, uint64_t ino)
 	return r < 0 ? r : transaction_erase_key(transaction, &orphan);
 }
 
-static int write_node(struct buf *value, const struct backend_node *node)
-{
-	int r = buf_append(value, node, sizeof(*node));
-
-	if (r == 0)
-		r = buf_append_bytes(value, node->session);
-	if (r == 0)
-		r = buf_append_bytes(value, node->key);
-	return r < 0 ? r : buf_append_bytes(value, node->target);
-}
-
 static int apply_node_put(struct transaction *transaction, const struct backend_op *op)
 {
 	const struct backend_node *node = op->node;
@@ -182,7 +165,13 @@ static int apply_node_put(struct transaction *transaction, const struct backend_
 	if (r == 0 && node->nlink == 0)
 		r = transaction_put(transaction, &orphan, number_bytes(&told));
 	if (r == 0)
-		r = write_node(&value, node);
+		r = buf_append(&value, node, sizeof(*node));
+	if (r == 0)
+		r = buf_append_bytes(&value, node->session);
+	if (r == 0)
+		r = buf_append_bytes(&value, node->key);
+	if (r == 0)
+		r = buf_append_bytes(&value, node->target);
 	return r < 0 ? r : transaction_put(transaction, &key, buf_bytes(&value));
 }
 

@@ -78,22 +78,12 @@ static int next_session(struct map *map, enum key_table table, const struct buf 
 	return r < 0 ? r : found;
 }
 
-static void add_row(struct backend_session_stat *stat, struct bytes value)
-{
-	struct memory_row row;
-
-	memcpy(&row, value.data, sizeof(row));
-	stat->created = stat->items ? MIN(stat->created, row.created) : row.created;
-	stat->updated = MAX(stat->updated, row.updated);
-	stat->items++;
-	stat->bytes += value.size - sizeof(row);
-}
-
 /* All rows of a session; -ENOENT when there are none. */
 static int add_session(struct map *map, struct bytes session, struct backend_session_stat *stat)
 {
 	_cleanup_(buf_done) struct buf key = { 0 }, last = { 0 };
 	struct key prefix = key_make(KEY_ROW);
+	struct memory_row row;
 	struct walk walk;
 	int r;
 
@@ -108,7 +98,11 @@ static int add_session(struct map *map, struct bytes session, struct backend_ses
 			buf_clear(&last);
 			walk.r = buf_append_bytes(&last, buf_bytes(&key));
 		}
-		add_row(stat, walk.entry->value);
+		memcpy(&row, walk.entry->value.data, sizeof(row));
+		stat->created = stat->items ? MIN(stat->created, row.created) : row.created;
+		stat->updated = MAX(stat->updated, row.updated);
+		stat->items++;
+		stat->bytes += walk.entry->value.size - sizeof(row);
 	}
 	r = walk_end(&walk);
 	return r < 0 ? r : stat->items ? 0 : -ENOENT;

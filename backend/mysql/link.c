@@ -62,11 +62,6 @@ struct sql_link {
 };
 
 /* An answer is the library's, so there is none that memory is short for. */
-static struct sql_answer *answer_of(MYSQL_RES *rows)
-{
-	return (struct sql_answer *)rows;
-}
-
 static MYSQL_RES *rows_of(struct sql_answer *answer)
 {
 	return (MYSQL_RES *)answer;
@@ -111,22 +106,6 @@ static int refuse(struct sql_link *link, const struct url *url, char **ret_why)
 	return r == -ENOTCONN ? -ECONNREFUSED : r;
 }
 
-static void set_tls(struct sql_link *link, const struct url *url)
-{
-	const my_bool verify = url->tls == URL_TLS_VERIFY, on = url->tls != URL_TLS_OFF;
-
-	mysql_optionsv(&link->mysql, MYSQL_OPT_SSL_ENFORCE, &on);
-	mysql_optionsv(&link->mysql, MYSQL_OPT_SSL_VERIFY_SERVER_CERT, &verify);
-	if (url->ca)
-		mysql_optionsv(&link->mysql, MYSQL_OPT_SSL_CA, url->ca);
-}
-
-/* Where no certificate is judged, the library goes on without TLS when the server has none. */
-static bool is_as_wanted(struct sql_link *link, const struct url *url)
-{
-	return url->tls == URL_TLS_OFF || mysql_get_ssl_cipher(&link->mysql);
-}
-
 /* Wait for what the library waits for, in its own words. */
 static int wait_for(struct sql_link *link, int what)
 {
@@ -163,6 +142,7 @@ int mysql_link_open(const struct url *url, int64_t until, struct sql_link **ret_
 	struct sql_link *link = calloc(1, sizeof(*link));
 	const unsigned timeout = url->timeout ? url->timeout : 30;
 	const unsigned protocol = url->host ? MYSQL_PROTOCOL_TCP : MYSQL_PROTOCOL_SOCKET;
+	const my_bool verify = url->tls == URL_TLS_VERIFY, on = url->tls != URL_TLS_OFF;
 
 	if (!link)
 		return -ENOMEM;
@@ -175,10 +155,15 @@ int mysql_link_open(const struct url *url, int64_t until, struct sql_link **ret_
 	mysql_optionsv(&link->mysql, MYSQL_SET_CHARSET_NAME, "utf8mb4");
 	/* To the library, localhost would be the socket. */
 	mysql_optionsv(&link->mysql, MYSQL_OPT_PROTOCOL, &protocol);
-	set_tls(link, url);
+	mysql_optionsv(&link->mysql, MYSQL_OPT_SSL_ENFORCE, &on);
+	mysql_optionsv(&link->mysql, MYSQL_OPT_SSL_VERIFY_SERVER_CERT, &verify);
+	if (url->ca)
+		mysql_optionsv(&link->mysql, MYSQL_OPT_SSL_CA, url->ca);
 	if (!connect_to(link, url))
 		return refuse(link, url, ret_why);
-	if (!is_as_wanted(link, url)) {
+	/* Where no certificate is judged, the library goes on without TLS when the server has
+	 * none. */
+	if (url->tls != URL_TLS_OFF && !mysql_get_ssl_cipher(&link->mysql)) {
 		if (ret_why)
 			*ret_why =
 				str_printf("%s: TLS is required, but the server does not support "
@@ -227,7 +212,7 @@ int mysql_link_next(struct sql_link *link, struct sql_answer **ret_answer)
 	 * of both there are no columns, and no other result. */
 	if (r || mysql_errno(&link->mysql))
 		return fail(link);
-	*ret_answer = answer_of(rows);
+	*ret_answer = (struct sql_answer *)rows;
 	return 1;
 }
 

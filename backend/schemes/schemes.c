@@ -68,15 +68,6 @@ static void remote_freep(struct remote **remote)
 	remote_free(*remote);
 }
 
-/* Looking up a name loads what the system is configured to ask. */
-static void look_up(const struct url *url)
-{
-	struct addrinfo *found;
-
-	if (url->host && getaddrinfo(url->host, NULL, NULL, &found) == 0)
-		freeaddrinfo(found);
-}
-
 static int remote_make(const char *store, struct remote **ret_remote, char **ret_why)
 {
 	_cleanup_(remote_freep) struct remote *remote = calloc(1, sizeof(*remote));
@@ -94,12 +85,15 @@ static int remote_make(const char *store, struct remote **ret_remote, char **ret
 
 static int prepare_remote(const char *store, struct backend_prepared **ret_prepared, char **ret_why)
 {
+	struct addrinfo *found;
 	struct remote *remote;
 	int r = remote_make(store, &remote, ret_why);
 
 	if (r < 0)
 		return r;
-	look_up(&remote->url);
+	/* Looking up a name loads what the system is configured to ask. */
+	if (remote->url.host && getaddrinfo(remote->url.host, NULL, NULL, &found) == 0)
+		freeaddrinfo(found);
 	if (remote->plugin->prepare)
 		r = remote->plugin->prepare(&remote->url, ret_why);
 	if (r < 0)

@@ -107,29 +107,10 @@ static uint64_t needed_node(const struct backend_op *op)
 	}
 }
 
-static int say_number(struct buf *buf, bool *first, int64_t number)
-{
-	int r = *first ? 0 : buf_append_str(buf, ", ");
-
-	*first = false;
-	return r < 0 ? r : buf_printf(buf, "%lld", (long long)number);
-}
-
-static int say_entry(struct buf *buf, bool *first, const struct backend_op *op)
-{
-	int r = *first ? 0 : buf_append_str(buf, ", ");
-
-	*first = false;
-	return r < 0 ? r :
-		       buf_printf(buf, "(%llu, %lld)", (unsigned long long)op->parent,
-				  (long long)op->at);
-}
-
 /* What is not known, as two lists; it is known as missing until the answer says otherwise. */
 static int collect(struct before *before, const struct backend_op *ops, size_t count,
 		   struct buf *nodes, struct buf *entries)
 {
-	bool first_node = true, first_entry = true;
 	int r = 0;
 
 	for (size_t i = 0; r == 0 && i < count; i++) {
@@ -138,13 +119,16 @@ static int collect(struct before *before, const struct backend_op *ops, size_t c
 		if (ino && !find_node(before, ino)) {
 			r = set_node(before, ino, NULL);
 			if (r == 0)
-				r = say_number(nodes, &first_node, sql_id(ino).number);
+				r = buf_printf(nodes, "%s%lld", nodes->size ? ", " : "",
+					       (long long)sql_id(ino).number);
 		}
 		if (r == 0 && ops[i].type == BACKEND_ENTRY_DELETE &&
 		    !find_entry(before, ops[i].parent, ops[i].at)) {
 			r = set_entry(before, ops[i].parent, ops[i].at, BYTES(""), 0, false);
 			if (r == 0)
-				r = say_entry(entries, &first_entry, &ops[i]);
+				r = buf_printf(entries, "%s(%llu, %lld)", entries->size ? ", " : "",
+					       (unsigned long long)ops[i].parent,
+					       (long long)ops[i].at);
 		}
 	}
 	return r;

@@ -328,14 +328,6 @@ static bool was_told(struct sql *store, int64_t id)
 	return false;
 }
 
-static int say_key(struct buf *buf, const struct sql *store, const struct backend_op *op)
-{
-	const struct sql_value values[] = { sql_blob(op->session), sql_blob(op->key),
-					    sql_text(op->session), sql_text(op->key) };
-
-	return sql_say(buf, &store->texts, SQL_CHANGE_OF, values, ARRAY_SIZE(values));
-}
-
 static int take_key(struct sql *store, struct sql_answer *answer, const struct backend_op *op,
 		    struct sql_digest *digest)
 {
@@ -393,7 +385,9 @@ int sql_digests_ask(struct sql *store, struct sql_link *link, const struct backe
 
 	for (size_t i = 0; r == 0 && i < count; i++)
 		if (sql_is_digest(&ops[i]) && ops[i].session.data) {
-			r = say_key(&buf, store, &ops[i]);
+			r = sql_say(&buf, &store->texts, SQL_CHANGE_OF,
+				    SQL_VALUES(sql_blob(ops[i].session), sql_blob(ops[i].key),
+					       sql_text(ops[i].session), sql_text(ops[i].key)));
 			asked++;
 		}
 	if (r == 0 && asked)

@@ -254,21 +254,17 @@ static int run_all(struct sql *store, struct sql_request *first, struct sql_requ
 	}
 }
 
-/* A row that is there already may be another program's. */
-static int explain(struct sql *store, const struct sql_request *request, int r)
-{
-	if (r != -EEXIST || request->batch->more || !store->writer.link)
-		return r;
-	return sql_transaction_guard(store, request) == -ESTALE ? -ESTALE : r;
-}
-
 static void run(struct sql *store, struct sql_request *first, struct sql_request *end)
 {
 	struct sql_request *failed, *next;
 	int r = run_all(store, first, end, &failed);
 
 	if (first->next == end && r != SQL_DOUBT) {
-		first->result = r < 0 ? explain(store, first, r) : 0;
+		/* A row that is there already may be another program's. */
+		if (r == -EEXIST && !first->batch->more && store->writer.link &&
+		    sql_transaction_guard(store, first) == -ESTALE)
+			r = -ESTALE;
+		first->result = MIN(r, 0);
 		return;
 	}
 	/* If nobody knows what has become of it, to try a part of it again could do that twice. */

@@ -19,11 +19,6 @@
 
 enum { TRIM_EVERY = 64 };
 
-static bool is_mount(const struct sql *store)
-{
-	return store->number && !store->guest;
-}
-
 struct saying {
 	struct sql_packet *packet;
 	uint64_t n;
@@ -116,7 +111,7 @@ int sql_feed_list(struct backend *backend, struct backend_snapshot *snapshot, ba
 	uint64_t known, first = 0;
 	bool here = true;
 
-	if (!is_mount(store))
+	if (!sql_is_mount(store))
 		return 0;
 	pthread_mutex_lock(&store->state.lock);
 	known = store->state.known;
@@ -153,7 +148,7 @@ static int take(struct sql *store, struct sql_answer *answer, uint64_t n)
 		const struct backend_feed feed = sql_feed_at(columns);
 
 		/* A guest remembers nothing that could be wrong. */
-		if (is_mount(store) && feed.n > store->state.seen && feed.n <= n)
+		if (sql_is_mount(store) && feed.n > store->state.seen && feed.n <= n)
 			r = feed_add(&store->state.waiting, &feed);
 	}
 	if (r == 0)
@@ -225,7 +220,7 @@ void sql_feed_done(struct backend *backend, uint64_t n)
 	struct sql *store = sql_of(backend);
 	uint64_t known;
 
-	if (!is_mount(store))
+	if (!sql_is_mount(store))
 		return;
 	pthread_mutex_lock(&store->state.lock);
 	store->state.known = MAX(store->state.known, n);

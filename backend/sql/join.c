@@ -316,15 +316,6 @@ static int ask_page(struct listing *listing, uint64_t from)
 	return r < 0 ? r : ask_lists(listing);
 }
 
-static void page_done(struct listing *listing)
-{
-	if (listing->entries)
-		listing->snapshot->store->texts.driver->answer_done(listing->entries);
-	free(listing->list);
-	free(listing->nodes);
-	free(listing->tails);
-}
-
 int sql_entry_list_tails(struct backend *backend, struct backend_snapshot *snapshot,
 			 uint64_t parent, uint64_t after, uint64_t most, backend_wanted_fn *wanted,
 			 backend_tail_fn *fn, void *arg)
@@ -349,7 +340,11 @@ int sql_entry_list_tails(struct backend *backend, struct backend_snapshot *snaps
 		}
 		more = listing.count == listing.most;
 		most -= listing.count;
-		page_done(&listing);
+		if (listing.entries)
+			snapshot->store->texts.driver->answer_done(listing.entries);
+		free(listing.list);
+		free(listing.nodes);
+		free(listing.tails);
 	}
 	return MIN(r, 0);
 }

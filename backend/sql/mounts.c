@@ -27,11 +27,6 @@
 
 enum { TURN_MS = 10000, TURN_IDLE_MS = 1000, PAUSE_MS = 2, OUTWAIT_MS = 500 };
 
-static bool is_mount(const struct sql *store)
-{
-	return store->number && !store->guest;
-}
-
 static struct sql_mount mount_at(const struct bytes *columns)
 {
 	return (struct sql_mount){
@@ -398,7 +393,7 @@ bool sql_is_shared(struct backend *backend)
 {
 	struct sql *store = sql_of(backend);
 
-	return is_mount(store) && !sql_mounts_alone(store);
+	return sql_is_mount(store) && !sql_mounts_alone(store);
 }
 
 uint64_t sql_lease(struct backend *backend)
@@ -434,7 +429,7 @@ bool sql_on_duty(struct backend *backend)
 	struct sql *store = sql_of(backend);
 	const uint64_t number = store->number;
 
-	if (!is_mount(store))
+	if (!sql_is_mount(store))
 		return true;
 	if (store->state.duty != number && take_duty(store, number))
 		store->state.duty = number;
@@ -475,7 +470,7 @@ void sql_turn(struct backend *backend, bool take)
 	struct sql_turn turn = { 0 };
 	bool first;
 
-	if (!is_mount(store))
+	if (!sql_is_mount(store))
 		return;
 	pthread_mutex_lock(&store->state.lock);
 	first = take ? store->state.turns++ == 0 : --store->state.turns == 0;
@@ -490,7 +485,7 @@ bool sql_hold(struct backend *backend, bool untold)
 {
 	struct sql *store = sql_of(backend);
 
-	if (!is_mount(store))
+	if (!sql_is_mount(store))
 		return false;
 	sql_aside_text(store, SQL_MOUNT_HOLD, SQL_VALUES(sql_id(store->number), sql_number(untold)),
 		       NULL);

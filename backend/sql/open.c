@@ -45,20 +45,15 @@ int sql_space(struct backend *backend, struct backend_space *ret_space)
 	return r;
 }
 
-static void disconnect(struct sql *store)
+static void sql_close(struct backend *backend)
 {
+	struct sql *store = sql_of(backend);
+
 	sql_watch_stop(store);
 	sql_mounts_leave(store);
 	sql_pool_done(store);
 	sql_disconnect(store, &store->writer.link);
 	sql_disconnect(store, &store->aside.link);
-}
-
-static void sql_close(struct backend *backend)
-{
-	struct sql *store = sql_of(backend);
-
-	disconnect(store);
 	sql_texts_done(&store->texts);
 	feed_notes_done(&store->state.waiting);
 	uses_done(&store->state.uses);

@@ -6,17 +6,12 @@
 #include "backend/sql/slots.h"
 #include "backend/base/cleanup.h"
 
-static bool is_mount(const struct sql *store)
-{
-	return store->number && !store->guest;
-}
-
 int sql_state_say(struct sql *store, struct buf *buf)
 {
 	uint64_t known = INT64_MAX / 2; /* who is no mount takes no notice */
 
 	pthread_mutex_lock(&store->state.lock);
-	if (is_mount(store))
+	if (sql_is_mount(store))
 		known = store->state.known;
 	pthread_mutex_unlock(&store->state.lock);
 	return sql_say(buf, &store->texts, SQL_STATE,

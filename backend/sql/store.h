@@ -187,4 +187,10 @@ static inline struct sql *sql_of(struct backend *backend)
 	return (struct sql *)backend;
 }
 
+/* Others know this handle as a mount. */
+static inline bool sql_is_mount(const struct sql *store)
+{
+	return store->number && !store->guest;
+}
+
 #endif

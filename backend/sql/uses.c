@@ -15,11 +15,6 @@
 #include "backend/sql/slots.h"
 #include "backend/base/cleanup.h"
 
-static bool is_mount(const struct sql *store)
-{
-	return store->number && !store->guest;
-}
-
 int sql_uses_guard(struct sql *store, uint64_t ino)
 {
 	int r;
@@ -150,7 +145,7 @@ int sql_use(struct backend *backend, uint64_t ino, bool on)
 	bool told;
 	int r;
 
-	if (!is_mount(store))
+	if (!sql_is_mount(store))
 		return on;
 	if (!on) {
 		end(store, ino);

@@ -188,16 +188,6 @@ void sql_watch_stop(struct sql *store)
 
 /* For who waits for changes. */
 
-static void sql_look(struct sql *store)
-{
-	pthread_mutex_lock(&store->aside.lock);
-	if (!store->aside.link)
-		sql_connect(store, true, sql_until(store), &store->aside.link, NULL);
-	if (store->aside.link && look(store, store->aside.link) < 0)
-		sql_disconnect(store, &store->aside.link);
-	pthread_mutex_unlock(&store->aside.lock);
-}
-
 int sql_change_wait(struct backend *backend, int timeout_ms)
 {
 	struct sql *store = sql_of(backend);
@@ -211,7 +201,12 @@ int sql_change_wait(struct backend *backend, int timeout_ms)
 	while (r == 0 && !store->watch.waking)
 		r = pthread_cond_timedwait(&store->state.moved, &store->state.lock, &first);
 	pthread_mutex_unlock(&store->state.lock);
-	sql_look(store);
+	pthread_mutex_lock(&store->aside.lock);
+	if (!store->aside.link)
+		sql_connect(store, true, sql_until(store), &store->aside.link, NULL);
+	if (store->aside.link && look(store, store->aside.link) < 0)
+		sql_disconnect(store, &store->aside.link);
+	pthread_mutex_unlock(&store->aside.lock);
 	pthread_mutex_lock(&store->state.lock);
 	for (r = 0; r == 0 && !store->watch.waking && !store->state.stirred;)
 		r = pthread_cond_timedwait(&store->state.moved, &store->state.lock, &until);

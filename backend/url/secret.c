@@ -46,12 +46,6 @@ static int read_all(int fd, char *text, size_t room)
 	return more < 0 ? -errno : size == room ? -EFBIG : 0;
 }
 
-static int explain(char **ret_why, int error, const char *path)
-{
-	return str_explain(ret_why, error, "cannot read the password in %s: %s", path,
-			   error == -EINVAL ? "it is not a regular file" : strerror(-error));
-}
-
 /* *ret_file is to be freed whatever comes of it.  -errno, and a sentence. */
 static int file_read(const char *path, struct file **ret_file, char **ret_why)
 {
@@ -72,7 +66,8 @@ static int file_read(const char *path, struct file **ret_file, char **ret_why)
 	else
 		r = read_all(fd, file->text, FILE_MAX);
 	if (r < 0)
-		return explain(ret_why, r, path);
+		return str_explain(ret_why, r, "cannot read the password in %s: %s", path,
+				   r == -EINVAL ? "it is not a regular file" : strerror(-r));
 	file->mode = st.st_mode;
 	return 0;
 }

@@ -269,15 +269,6 @@ static int take_authority(struct url *url, struct bytes rest, char **ret_why)
 	return r < 0 ? r : take_host(url, rest, ret_why);
 }
 
-static int take_database(struct url *url, struct bytes part, char **ret_why)
-{
-	if (memchr(part.data, '/', part.size))
-		return str_explain(ret_why, -EINVAL,
-				   "the URL of a store ends with the name of the database; write "
-				   "%%2F for a / in it");
-	return decode(part, &url->database, ret_why);
-}
-
 static int take_scheme(struct url *url, struct bytes part, char **ret_why)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(schemes); i++)
@@ -317,7 +308,7 @@ static int fill(struct url *url, char **ret_why)
 /* What the text alone says. */
 static int take_apart(struct url *url, const char *text, char **ret_why)
 {
-	struct bytes rest = bytes_str(text);
+	struct bytes rest = bytes_str(text), part;
 	int r;
 
 	url->timeout = TIMEOUT;
@@ -331,11 +322,14 @@ static int take_apart(struct url *url, const char *text, char **ret_why)
 	r = take_authority(url, cut(&rest, "/?"), ret_why);
 	if (r == 0 && rest.size && *rest.data == '/') {
 		skip(&rest, 1);
-		r = take_database(url, cut(&rest, "?"), ret_why);
+		part = cut(&rest, "?");
+		if (memchr(part.data, '/', part.size))
+			return str_explain(ret_why, -EINVAL,
+					   "the URL of a store ends with the name of the "
+					   "database; write %%2F for a / in it");
+		r = decode(part, &url->database, ret_why);
 	}
 	while (r == 0 && rest.size) {
-		struct bytes part;
-
 		skip(&rest, 1);
 		part = cut(&rest, "&");
 		if (part.size)
