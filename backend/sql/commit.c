@@ -14,6 +14,9 @@
  * transaction was committed; moving it once more sees to it that one which is still on its way
  * will not be.
  *
+ * A caller that has waited for the timeout gets -EIO, and the lane is asked later.  If the commit
+ * was there all the same, a note is left that anything may have changed: memory does not have it.
+ *
  * A failure is rare.  Then the whole transaction is given up, and each batch is tried again in
  * one of its own.
  */

@@ -7,7 +7,10 @@
 /* Find the store in the database, or make it, on the writer's connection: sets the layout, the
  * texts, and whether there are triggers.  *ret_why as in backend_open(). */
 int sql_schema_open(struct sql *store, const struct backend_options *options, char **ret_why);
-/* Look whether the rows' table has versions: sets store->versions.  For the writer only. */
+/* Look whether the rows' table has versions: sets store->versions.  For the writer only.
+ * AgentScope's services compare and swap singles by a column "version", which the table may get or
+ * lose at any time.  So a transaction that writes a single names the column, or checks first that
+ * there is none (SQL_VERSION_NONE); when that fails, this function looks again. */
 int sql_schema_versions(struct sql *store);
 
 /* Do a statement with the layout's {names} filled in, on a connection. */

@@ -3,10 +3,12 @@
 #define BACKEND_SQL_STORE_H
 
 /*
- * A store on an SQL server.  ARCHITECTURE.md has how it works.  Each file does one thing for it:
+ * A store on an SQL server.  commit.c, mounts.c and changes.h explain how it works.  It has no
+ * limit of size (a server says itself how much room there is), no reader snapshot, no repair.
+ * Each file does one thing for it:
  *
  *   open.c     open and close: the connections, the tables, the handle's row in sessfs_mount
- *   schema.c   our tables and triggers; the rows' table as we find it
+ *   schema.c   our tables; the rows' table as we find it; triggers.c its triggers
  *   text.c     every statement that runs more than once, as one table (texts.h), and values in them
  *   conn.c     connections: the pool of those that read, and answers
  *   cursor.c   questions in a snapshot, page by page

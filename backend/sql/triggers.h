@@ -2,7 +2,14 @@
 #ifndef BACKEND_SQL_TRIGGERS_H
 #define BACKEND_SQL_TRIGGERS_H
 
-/* The triggers on the rows' table, which log what other programs change. */
+/*
+ * The triggers on the rows' table, which log what other programs change.
+ *
+ * Our own connections switch them off.  A user who may not make triggers sees changes by others
+ * only after the next mount.  Each heartbeat checks what no trigger logs (sql_triggers_watch()):
+ * whether the triggers are there; and on MariaDB, whether the table is still the same and was not
+ * emptied by TRUNCATE: then a snapshot from the last heartbeat can no longer read it (error 1412).
+ */
 
 #include "backend/sql/conn.h"
 

@@ -16,6 +16,10 @@
  *
  * The kernel writes pages by an open file that was mapped, and releases that when it is closed and
  * its last mapping has ended.  The right ends when all are released by which it could be mapped.
+ *
+ * The right also ends with the lease of its mount, but a process still has its memory then.  So a
+ * file that by its name is memory, or is written under locks in such memory (*-wal, data.mdb),
+ * belongs to the lease in which it was opened: later, locks (ENOLCK) and writes (EIO) are refused.
  */
 
 #include "fs/kernel/internal.h"

@@ -2,7 +2,13 @@
 #ifndef FS_TREE_PLACE_H
 #define FS_TREE_PLACE_H
 
-/* What a file is by its place, and files whose place changes (place.c). */
+/*
+ * What a file is by its place, and files whose place changes (place.c).
+ *
+ * Other files that turn paths into sessions and keys, or back: share/adopt.c, events/others.c,
+ * upkeep/homes.c, upkeep/relayout.c, upkeep/repair-walk.c and repair-lost.c.  All else asks the
+ * node, which has its session and key.
+ */
 
 #include "fs/base/batch.h"
 #include "fs/inode/locks.h"
