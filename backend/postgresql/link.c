@@ -190,8 +190,9 @@ static int judge(struct sql_link *link, char **ret_why)
 	if (r <= 0 || !answer || !pg_answer_row(answer, columns))
 		r = r < 0 ? r : -EIO;
 	else if (*columns[0].data != 'f')
-		r = str_explain(ret_why, -EROFS,
-				"the server is a replica, which takes no writes: name the primary");
+		r = str_explain(
+			ret_why, -EROFS,
+			"the server is a replica, which accepts no writes: name the primary");
 	else if (strtol(columns[1].data, NULL, 10) != PQbackendPID(link->conn))
 		r = str_explain(ret_why, -EPROTONOSUPPORT,
 				"a pooler such as PgBouncer is in between and may mix sessions: "

@@ -168,21 +168,21 @@ bool sql_has_waited(int64_t until, int error, int64_t begun)
 void sql_full(struct sql *store)
 {
 	if (is_to_say(store, NULL))
-		log_error("%s: the server takes no more connections, so changes by others are not "
-			  "seen",
+		log_error("%s: the server accepts no more connections, so changes by others are "
+			  "not seen",
 			  store->database);
 }
 
 int sql_gave_up(struct sql *store, int error, const char *why)
 {
 	if (error == -EUSERS) {
-		log_error("%s: the server takes no more connections: %s", store->database,
+		log_error("%s: the server accepts no more connections: %s", store->database,
 			  why ? why : "it has reached its limit");
 		return -EIO;
 	}
 	if (error == -EROFS) {
-		log_error("%s: the server takes no writes, so nobody knows what has become of the "
-			  "last change",
+		log_error("%s: the server accepts no writes, so it is unknown whether the last "
+			  "change was saved",
 			  store->database);
 		return -EIO;
 	}

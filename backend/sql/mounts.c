@@ -287,8 +287,8 @@ static int outwait(struct sql *store)
 	struct sql_beats beats = { .last = sql_milliseconds(), .steady = sql_milliseconds() };
 	int r;
 
-	log_warning("%s: another mount has been silent for %d seconds: waiting as long for it to "
-		    "come back",
+	log_warning("%s: the server has not heard from another mount for %d seconds; waiting as "
+		    "long for it to come back",
 		    store->database, SQL_LEASE_S);
 	do {
 		sql_pause(OUTWAIT_MS);

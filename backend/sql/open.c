@@ -191,7 +191,7 @@ static int connect_second(struct sql *store, int64_t took, char **ret_why)
 	if (!sql_is_passing(r))
 		return r;
 	return str_explain(ret_why, r == -EUSERS ? r : -ECONNREFUSED,
-			   "%s: the server takes no second connection, and sessfs needs at least "
+			   "%s: the server accepts no second connection, and sessfs needs at least "
 			   "five (%s)",
 			   store->database, why ? why : "it does not answer");
 }

@@ -192,9 +192,8 @@ static int judge_engine(struct sql *store, char **ret_why)
 	if (r == 0 && sql_row(store, answer, columns))
 		r = str_explain(
 			ret_why, -EMEDIUMTYPE,
-			"%s: the table %s has the engine %.*s, which keeps half of what was "
-			"interrupted; give it another one with 'ALTER TABLE %s ENGINE = "
-			"InnoDB'",
+			"%s: the table %s has the engine %.*s, which has no transactions; give it "
+			"another one with 'ALTER TABLE %s ENGINE = InnoDB'",
 			store->database, name, (int)columns[0].size, columns[0].data, name);
 	driver->answer_done(answer);
 	return r;

@@ -91,11 +91,10 @@ int maps_may_write(struct session *session, const struct open_file *file, bool p
 	int r;
 
 	if (file->lease && file->lease != tree_lease(session->tree)) {
-		log_error("a write to inode %llu fails: its program shares memory with others that "
-			  "this "
-			  "mount may not have any more, because other mounts did not hear from it "
-			  "for too long",
-			  (unsigned long long)ino);
+		log_error(
+			"a write to inode %llu fails: this mount may no longer share the memory of "
+			"its program, because other mounts did not hear from it for too long",
+			(unsigned long long)ino);
 		return -EIO;
 	}
 	if (!pages || !file->can_map)
@@ -104,7 +103,7 @@ int maps_may_write(struct session *session, const struct open_file *file, bool p
 	if (r == 0)
 		return 0;
 	log_error(
-		"what a program has written to inode %llu by a mapping is lost (%s): another mount "
+		"what a program wrote to inode %llu through a mapping is lost (%s): another mount "
 		"of the store has the file mapped, or may have it",
 		(unsigned long long)ino, strerror(-r));
 	return -EIO;

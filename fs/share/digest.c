@@ -133,7 +133,7 @@ static int state_unlinked(struct digesting *digesting, struct inode *inode)
 		return r;
 	if (r < 0) {
 		log_warning("the content of inode %llu cannot be kept (%s): it is unlinked, and "
-			    "empty for whoever has it open",
+			    "empty for programs that have it open",
 			    (unsigned long long)inode->ino, strerror(-r));
 		stage_done(&stage);
 	}

@@ -127,7 +127,7 @@ void away_put_others(struct tree *tree, struct inode *dir, struct bytes name, st
 		temporary_keep(tree, inode, taking);
 		inode_forget(tree, inode, 1);
 	} else if (r != -ENOENT && r != -EEXIST) {
-		log_warning("a save that was made by the temporary name of another is lost: %s",
+		log_warning("a save by a temporary name that another save used, too, is lost: %s",
 			    strerror(-r));
 	}
 	stage_done(&away.stage);

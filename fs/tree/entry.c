@@ -45,7 +45,7 @@ static int entry_found(struct tree *tree, struct view *view, struct inode *dir, 
 		       uint64_t id, struct backend_node *node, struct inode **ret_inode)
 {
 	if (!sound_entry(dir->node.ino, id, node)) {
-		log_error("inode %" PRIu64 " is not where %.*s leads to it", node->ino,
+		log_error("inode %" PRIu64 " does not belong to the name %.*s", node->ino,
 			  (int)name.size, name.data);
 		backend_node_done(node);
 		return -EIO;

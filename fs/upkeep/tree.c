@@ -230,8 +230,7 @@ static int tree_start(struct tree *tree)
 	}
 	/* Without it sessions stay too long, until the next mount. */
 	if (expire_start(tree) < 0)
-		log_warning("sessions stay when their time is over: cannot create a thread to "
-			    "remove them");
+		log_warning("cannot create a thread, so sessions stay when their time is over");
 	return 0;
 }
 

@@ -319,7 +319,7 @@ static int flush(struct tree *tree, struct handle *handle, pid_t pid, bool close
 	r = TREE_RETRY(tree, flush_once(tree, handle, pid, closes, &notes));
 	flushed(tree, handle, closes, r);
 	if (closes && file_tell_times(tree, handle->inode) < 0)
-		log_debug("times of inode %llu are told later",
+		log_debug("times of inode %llu are sent later",
 			  (unsigned long long)handle->inode->ino);
 	notes_send(&notes, tree, how);
 	return r;

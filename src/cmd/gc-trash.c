@@ -110,7 +110,7 @@ void gc_say_failed(struct gc *gc, const char *name, int error)
 		{ -EACCES, "only users who may write to the root of the mount can do that" },
 		{ -EPERM, "only users who may write to the root of the mount can do that" },
 		{ -ENOSPC, "there is no space left" },
-		{ -EOPNOTSUPP, "the mount is by an older version of sessfs; mount it again" },
+		{ -EOPNOTSUPP, "the mount runs an older version of sessfs; mount it again" },
 	};
 	const char *sentence = strerror(-error);
 

@@ -264,7 +264,7 @@ void aide_tell_device(struct aide *aide, unsigned device)
 	const struct question note = { .what = TELL_DEVICE, .device = device };
 
 	if (write(aide->fd, &note, sizeof(note)) != sizeof(note))
-		log_warning("the process beside the daemon is not there");
+		log_warning("the helper process of the daemon has ended");
 }
 
 /* It is not asked again before it has answered. */

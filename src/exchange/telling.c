@@ -102,7 +102,7 @@ static int explain(const struct telling *telling, const struct backend_op *op, i
 	else if (error == -ENAMETOOLONG)
 		why = "its name, session or key is longer than the target allows";
 	else if (error == -EEXIST)
-		why = "the target takes it for something that it already has";
+		why = "the target cannot tell it from something that it already has";
 	else if (error == -EILSEQ)
 		why = "it is not UTF-8";
 	if (op->name.data)

@@ -338,8 +338,9 @@ int sqlite_backend_install(const char *new_path, const char *path, bool replace,
 	sqlite_beside_remove(new_path);
 	/* A store that could not be closed well. */
 	if (has_log(new_path))
-		return sqlite_refuse(ret_why, -EIO, "cannot put %s in its place: its log is left",
-				     path);
+		return sqlite_refuse(
+			ret_why, -EIO,
+			"cannot put %s in its place: its write-ahead log is still there", path);
 	if (there && !replace)
 		r = -EEXIST;
 	else if (there && !S_ISREG(old.st_mode))
@@ -359,7 +360,7 @@ int sqlite_backend_install(const char *new_path, const char *path, bool replace,
 				     path);
 	if (r == -EUCLEAN)
 		return sqlite_refuse(ret_why, r,
-				     "%s is damaged, and its log holds newer data; to replace it, "
+				     "%s is damaged, and its log has newer data; to replace it, "
 				     "move both away (%s and %s-wal)",
 				     path, path, path);
 	return r < 0 ? sqlite_refuse(ret_why, r, "cannot put %s in its place: %s", path,

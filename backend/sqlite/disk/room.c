@@ -368,9 +368,9 @@ void sqlite_room_let_shrink(struct sqlite *store, const char *path)
 		return;
 	made = pages > MOST / SQLITE_PAGE ? NULL : sqlite3_mprintf(text, SQLITE_PAGE);
 	if (!made || sqlite3_exec(db, made, NULL, NULL, NULL) != SQLITE_OK)
-		log_warning("%s was copied as SQL text, and its file does not shrink; this "
-			    "changes that while it is not mounted: sqlite3 %s 'PRAGMA "
-			    "auto_vacuum = INCREMENTAL; VACUUM'",
+		log_warning("%s was copied as SQL text, so its file does not shrink; to change "
+			    "that, unmount it and run: sqlite3 %s 'PRAGMA auto_vacuum = "
+			    "INCREMENTAL; VACUUM'",
 			    path, path);
 	sqlite3_free(made);
 	sqlite3_exec(db, "PRAGMA temp_store = MEMORY", NULL, NULL, NULL);

@@ -369,11 +369,11 @@ static int share(struct sqlite *store, const char *owner, const char *path, char
 	r = own_place(store, false);
 	if (r < 0)
 		return sqlite_refuse(ret_why, r,
-				     "%s is in use by other mounts, but cannot use %s-mounts, by "
-				     "which mounts find each other: %s",
+				     "%s is in use by other mounts, but %s-mounts, by which mounts "
+				     "find each other, cannot be used: %s",
 				     path, path, strerror(-error));
-	log_warning("cannot use %s-mounts (%s): you cannot mount the store a second time meanwhile",
-		    path, strerror(-error));
+	log_warning("cannot use %s-mounts (%s), so the store cannot be mounted a second time", path,
+		    strerror(-error));
 	return 0;
 }
 
