@@ -36,8 +36,8 @@ static const char rows_table[] =
 	":_hash\n"
 	"  created_at TIMESTAMP DEFAULT CURRENT_TIMESTAMP, -- UTC\n"
 	"  updated_at TIMESTAMP DEFAULT CURRENT_TIMESTAMP, -- UTC; moves when state_data changes\n"
-	"  version    BIGINT  NOT NULL DEFAULT 0, -- of a state that is no list: rises with each "
-	"write\n"
+	"  version    BIGINT  NOT NULL DEFAULT 0, -- of a state, not of a list: rises with "
+	"each write\n"
 	"  PRIMARY KEY (session_id, state_key, item_index)\n"
 	")";
 
@@ -48,8 +48,8 @@ static const char rows_table[] =
  */
 static const char tables[] =
 	"CREATE TABLE {schema}sessfs_meta (\n"
-	"  -- About this store: schema_version, table (that holds the rows), owner (who has it\n"
-	"  -- mounted, or had), stamp (the newest in sessfs_change), made (1: sessfs made the "
+	"  -- About this store: schema_version, table (that holds the rows), owner (process that\n"
+	"  -- mounted it last), stamp (the newest in sessfs_change), made (1: sessfs made the "
 	"file).\n"
 	"  key   TEXT PRIMARY KEY,\n"
 	"  value\n"
