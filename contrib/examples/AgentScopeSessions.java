@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 //
-// AgentScope Java 1.x with its sessions on a mount: JsonSession is given a folder in the mount, and
-// nothing else changes.  Each run goes on with the session, adds a turn, and saves it.
+// AgentScope Java 1.x with its sessions on a mount: JsonSession gets a folder in the mount, and
+// nothing else changes.  Each run loads the session, adds a turn, and saves it.
 //
 //	java -cp "$(your build's class path)" AgentScopeSessions.java ~/sessions demo "hello"
 //
-// An agent of yours has the same three lines, with components instead of records:
+// Your own agent has the same three lines, with components instead of records:
 //
 //	agent.loadIfExists(session, "demo");
 //	Msg answer = agent.call(message).block();

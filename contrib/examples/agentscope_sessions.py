@@ -4,8 +4,8 @@
     python3 agentscope_sessions.py ~/sessions demo hello
 
 JSONSession writes one file SESSION.json (or USER_SESSION.json) into its folder.  At the root of a
-mount that would be an ordinary file; in a folder of the mount it is a document, which SQL sees as
-the key SESSION of the session that the folder is.  So save_dir is a folder in the mount.
+mount that would be an ordinary file; in a folder of the mount, which is a session, it is a
+document, which SQL sees as the key SESSION.  So save_dir is a folder in the mount.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ from agentscope.session import JSONSession
 
 
 class Counter(StateModule):
-    """What an agent is too: something whose state can be saved."""
+    """Like an agent, something whose state can be saved."""
 
     def __init__(self):
         super().__init__()

@@ -5,13 +5,13 @@
     sessions.save_list("demo", "messages", [{"role": "user", "content": "hello"}])
     sessions.get_list("demo", "messages")
 
-It has the operations of AgentScope's database session on the table that a store has at its heart,
-so that an agent with files and a service with SQL share one session: what the service saves is in
-the files within a tenth of a second, what the agent writes is in the rows when its call returns.
+It has the operations of AgentScope's database session on the table of the rows in a store, so that
+an agent with files and a service with SQL share one session: what the service saves is in the files
+within a tenth of a second, what the agent writes is in the rows when its call returns.
 (AgentScope's own MysqlSession speaks the dialect of MySQL and cannot open a store.)
 
-Who keeps a list in memory loads it again before it changes and saves it, or the last one who saves
-wins; update() does both in one transaction.
+A program that keeps a list in memory must load it again before it changes and saves it, or the last
+save wins; update() does both in one transaction.
 """
 
 import json

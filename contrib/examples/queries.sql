@@ -1,15 +1,15 @@
 -- SPDX-License-Identifier: MIT
 --
--- Questions about all sessions of a store, for sqlite3(1); beside a mount or without one:
+-- Questions about all sessions of a store, for sqlite3(1), with or without a mount:
 --
 --	sqlite3 -readonly -box store.db < queries.sql
 --	sqlite3 -readonly -box -cmd ".parameter set @word 'decorator'" store.db < queries.sql
 --
--- The views are temporary: nothing is written into the store.  They know how AgentScope, Claude Code,
--- Codex, Gemini CLI and Strands lay their records out; for another client, add its paths.
+-- The views are temporary: nothing is written into the store.  They know the records of AgentScope,
+-- Claude Code, Codex, Gemini CLI and Strands; for another client, add its paths.
 
 -- Every JSON object: a row, or an element of the list "messages" of a document (Gemini CLI).  The
--- plain text of the ":_hash" rows is no JSON, so it is kept away from the functions of JSON.
+-- plain text of the ":_hash" rows is not JSON, so it is kept away from the JSON functions.
 CREATE TEMP VIEW records AS
 WITH rows AS (
 	SELECT session_id, state_key, item_index,

@@ -4,12 +4,12 @@
     python3 strands_sessions.py ~/sessions demo hello
 
 FileSessionManager is given the mount as storage_dir; each message is a document of its own, with
-the key agents/agent_AGENT/messages/message_N in the session session_ID.  In an agent it is
+the key agents/agent_AGENT/messages/message_N in the session session_ID.  With an agent, write
 
     manager = FileSessionManager(session_id="demo", storage_dir=mount)
     agent = Agent(session_manager=manager)
 
-Below are the calls that the agent makes then, so that the example runs without a model.
+Below are the calls that the agent would make, so that the example runs without a model.
 """
 
 import sys
