@@ -6,6 +6,8 @@
 #include <string.h>
 
 #include "backend/base/cleanup.h"
+#include "backend/defaults.h"
+#include "backend/slots.h"
 
 void backend_close(struct backend *backend)
 {
@@ -71,76 +73,6 @@ int backend_node_copy(const struct backend_node *node, struct backend_node *ret_
 	return 0;
 }
 
-int backend_snapshot_begun(struct backend *backend, struct backend_snapshot *snapshot,
-			   backend_begun_fn *fn, void *arg)
-{
-	return backend->ops->snapshot_begun ?
-		       backend->ops->snapshot_begun(backend, snapshot, fn, arg) :
-		       fn(arg);
-}
-
-bool backend_snapshot_keep(struct backend *backend, backend_keep_fn *keep, void *arg)
-{
-	return backend->ops->snapshot_keep && backend->ops->snapshot_keep(backend, keep, arg);
-}
-
-int backend_change_waiting(struct backend *backend, int64_t *ret_oldest, int64_t *ret_newest)
-{
-	return backend->ops->change_waiting ?
-		       backend->ops->change_waiting(backend, ret_oldest, ret_newest) :
-		       -EOPNOTSUPP;
-}
-
-int backend_copy(struct backend *backend, const char *new_store, const struct backend_copy *copy)
-{
-	return backend->ops->copy ? backend->ops->copy(backend, new_store, copy) : -EOPNOTSUPP;
-}
-
-void backend_set_quota(struct backend *backend, uint64_t max_size)
-{
-	if (backend->ops->set_quota)
-		backend->ops->set_quota(backend, max_size);
-}
-
-bool backend_is_shared(struct backend *backend)
-{
-	return backend->ops->is_shared && backend->ops->is_shared(backend);
-}
-
-bool backend_on_duty(struct backend *backend)
-{
-	return !backend->ops->on_duty || backend->ops->on_duty(backend);
-}
-
-uint64_t backend_lease(struct backend *backend)
-{
-	return backend->ops->lease ? backend->ops->lease(backend) : 0;
-}
-
-void backend_turn(struct backend *backend, bool take)
-{
-	if (backend->ops->turn)
-		backend->ops->turn(backend, take);
-}
-
-bool backend_hold(struct backend *backend, bool untold)
-{
-	return backend->ops->hold && backend->ops->hold(backend, untold);
-}
-
-int backend_use(struct backend *backend, uint64_t ino, bool on)
-{
-	return backend->ops->use ? backend->ops->use(backend, ino, on) : on;
-}
-
-int backend_lock_find(struct backend *backend, struct backend_snapshot *snapshot, uint64_t ino,
-		      const struct backend_lock *lock, struct backend_lock *ret_lock)
-{
-	return backend->ops->lock_find ?
-		       backend->ops->lock_find(backend, snapshot, ino, lock, ret_lock) :
-		       -ENOENT;
-}
-
 /* Whether one that another mount holds is in the way of one that is asked for. */
 static bool clash(const struct backend_lock *held, const struct backend_lock *lock)
 {
@@ -174,29 +106,74 @@ bool backend_locks_clash(struct bytes locks, struct bytes others)
 	return false;
 }
 
-int backend_feed_list(struct backend *backend, struct backend_snapshot *snapshot,
-		      backend_feed_fn *fn, void *arg)
+/* ---- What a store need not have ---- */
+
+/* A table of functions and nothing else. */
+static void fill(void *table, const void *given, const void *defaults, size_t size)
 {
-	return backend->ops->feed_list ? backend->ops->feed_list(backend, snapshot, fn, arg) : 0;
+	static void (*const none)(void);
+
+	for (size_t at = 0; at < size; at += sizeof(none)) {
+		bool has = given && memcmp((const char *)given + at, &none, sizeof(none)) != 0;
+
+		memcpy((char *)table + at, (const char *)(has ? given : defaults) + at,
+		       sizeof(none));
+	}
 }
 
-void backend_feed_done(struct backend *backend, uint64_t n)
+#define FILL(capability)                                                                           \
+	fill(&backend->capability, ops->capability, &default_##capability,                         \
+	     sizeof(backend->capability))
+
+void backend_init(struct backend *backend, const struct backend_ops *ops)
 {
-	if (backend->ops->feed_done)
-		backend->ops->feed_done(backend, n);
+	backend->ops = ops;
+	FILL(scans);
+	FILL(joined);
+	FILL(changes);
+	FILL(shared);
+	FILL(snapshots);
+	FILL(upkeep);
+	sem_init(&backend->woken, 0, 0);
 }
 
-int backend_orphan_list(struct backend *backend, struct backend_snapshot *snapshot,
-			backend_node_fn *fn, void *arg)
+bool backend_has_quota(const struct backend *backend)
 {
-	return backend->ops->orphan_list ? backend->ops->orphan_list(backend, snapshot, fn, arg) :
-					   0;
+	return backend->upkeep.set_quota != default_upkeep.set_quota;
 }
 
-int backend_orphan_find(struct backend *backend, struct backend_snapshot *snapshot,
-			struct bytes session, struct bytes key, struct backend_node *ret_node)
+void backend_set_quota(struct backend *backend, uint64_t max_size)
 {
-	return backend->ops->orphan_find ?
-		       backend->ops->orphan_find(backend, snapshot, session, key, ret_node) :
-		       -ENOENT;
+	backend->upkeep.set_quota(backend, max_size);
 }
+
+int backend_snapshot_begun(struct backend *backend, struct backend_snapshot *snapshot,
+			   backend_begun_fn *fn, void *arg)
+{
+	return backend->snapshots.snapshot_begun(backend, snapshot, fn, arg);
+}
+
+/* clang-format off */
+#define OTHER(type, capability, slot, parameters, arguments)                                       \
+	type backend_##slot(struct backend *backend SLOTS_BEHIND parameters)                       \
+	{                                                                                          \
+		return backend->capability.slot(backend SLOTS_BEHIND arguments);                   \
+	}
+BACKEND_OTHERS
+#define READ SLOTS_READ
+#define READ_ROWS READ
+#define CALL(slot, parameters, arguments) OTHER(int, scans, slot, parameters, arguments)
+BACKEND_SCANS
+#undef CALL
+#define CALL(slot, parameters, arguments) OTHER(int, joined, slot, parameters, arguments)
+BACKEND_JOINED
+#undef CALL
+#define CALL(slot, parameters, arguments) OTHER(int, changes, slot, parameters, arguments)
+BACKEND_CHANGES
+#undef CALL
+#define CALL(slot, parameters, arguments) OTHER(int, shared, slot, parameters, arguments)
+BACKEND_SHARED
+#undef CALL
+#define CALL(slot, parameters, arguments) OTHER(int, upkeep, slot, parameters, arguments)
+BACKEND_UPKEEP
+/* clang-format on */

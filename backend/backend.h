@@ -70,6 +70,7 @@
  *   this process.  Only sync() makes it durable against power loss.
  */
 
+#include <semaphore.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -164,119 +165,11 @@ struct backend_mark {
 	int64_t index;
 };
 
-/* What stands behind the last mark of a state file; of a document, its row. */
-struct backend_tail {
-	bool known;		  /* false: it was not wanted, and the rest is not set */
-	bool pieces;		  /* there are pieces, too */
-	struct backend_mark mark; /* offset 0, index INT64_MIN: there is none */
-	uint64_t rows;		  /* with index >= that of the mark, */
-	uint64_t bytes;		  /* of all of these, */
-	uint64_t last_bytes;	  /* of the last one, */
-	int64_t last;		  /* and its index */
-};
-
 struct backend_key_stat {
 	int64_t first; /* lowest and highest index */
 	int64_t last;
 	int64_t created; /* of the highest row, in nanoseconds; 0 when the store does not know */
 	int64_t updated;
-};
-
-/* What the rows of a session come to. */
-struct backend_session_stat {
-	uint64_t keys;
-	uint64_t items;
-	uint64_t bytes;	 /* of the data, as the store encodes it */
-	int64_t created; /* of the oldest row, in nanoseconds; 0 when the store does not know */
-	int64_t updated; /* the last change of a row; of the directory, if there is no row */
-};
-
-/* Of a row, in nanoseconds since 1970; 0 when the store does not know. */
-struct backend_times {
-	int64_t created;
-	int64_t updated;
-};
-
-/* The rows that were made on one day. */
-struct backend_day {
-	int64_t day; /* since 1970, UTC */
-	uint64_t items;
-	uint64_t bytes;
-};
-
-/* A key that others changed since the model last digested it. */
-struct backend_change {
-	struct bytes session; /* data NULL: any key may have changed */
-	struct bytes key;
-	int64_t first;	 /* lowest index that was inserted, updated or deleted */
-	int64_t deleted; /* lowest index that was deleted; INT64_MAX: none */
-	bool rewritten;	 /* false: rows were inserted behind the last one, and nothing else */
-	int64_t stamp;	 /* moves with each further change of this key; for BACKEND_CHANGE_DONE */
-	int64_t end;	 /* the index behind the last row then; 0: not said */
-	bool apart;	 /* it was set apart, and nobody waits for it */
-};
-
-/* What a commit of another mount has changed. */
-enum backend_feed_what {
-	BACKEND_FEED_NODE,     /* a node, or what is kept under its number */
-	BACKEND_FEED_ENTRY,    /* where a name leads */
-	BACKEND_FEED_ROWS,     /* rows of a key */
-	BACKEND_FEED_ANYTHING, /* anything: it was not told in time, or cannot be told */
-};
-
-struct backend_feed {
-	uint64_t n; /* rises from commit to commit; for feed_done() */
-	enum backend_feed_what what;
-	uint64_t ino; /* of the node; of an entry: of its directory */
-	/* Of a node: what it is or where it lies has changed (kind, flags, parent, entry, session,
-	 * key; of a directory also mode and group, which it hands down), or it was made, unlinked
-	 * or deleted.  Of rows: all of them have another key now, with the file that has them, or
-	 * are hidden, or are back, and are what they were. */
-	bool moved;
-	bool bytes;  /* its chunks, pieces or marks have changed, too */
-	bool added;  /* of rows: nothing but that some were inserted */
-	bool behind; /* and what has changed of the file's bytes was added behind those before */
-	/* Fields of a node have changed, too: of the one that has the rows; of an entry: of its
-	 * directory. */
-	bool dated;
-	unsigned fields; /* enum backend_fields: those that were set, of that node or this one */
-	int64_t first;	 /* of rows: the lowest index that was changed */
-	struct bytes session; /* of rows, and of a node that has them; data NULL: none */
-	struct bytes key;
-	struct bytes name; /* of an entry; of anything else: by which the file is called then */
-
-	/* For who follows what happens.  What is not known is 0, or its data is NULL. */
-	uint64_t mount;	 /* number of the mount whose commit it was; none is given twice */
-	int64_t pid;	 /* its process */
-	int64_t at;	 /* when, in nanoseconds since 1970 */
-	bool foreign;	 /* another program had done it, and the mount has digested that */
-	bool waits;	 /* that: there is more of it by now, and all of it will be told again */
-	bool gone;	 /* a node that has no name any more, or an entry that went */
-	bool content;	 /* of a node: its chunks or pieces have changed, */
-	bool attributes; /* and its extended attributes */
-	uint64_t count;	 /* of rows: how many were inserted or put */
-	int64_t deleted; /* of rows: lowest index that was deleted; INT64_MAX: none */
-	int64_t end;	 /* of rows: the index behind the last one, after the commit */
-	uint64_t
-		node; /* the file: of an entry, to which it leads, or led; of rows, that has them */
-	uint64_t parent;   /* the directory that holds it, after the commit */
-	struct bytes path; /* its path then, below the root and without '/' in front */
-};
-
-/* backend_lock.whole, if neither 0 (a range) nor 1 (the whole file): the right to map the file
- * shared and writable, which is exclusive.  It is in the way of any lock that another mount asks
- * for; of those that others hold already, only the same right is in its way. */
-enum { BACKEND_MAPPED = 2 };
-
-/* A lock that a mount holds of a file, of whatever owner; whole files and ranges know nothing of
- * each other.  As it is written to the store: zeros where there is nothing, but a right to map ends
- * at INT64_MAX. */
-struct backend_lock {
-	uint64_t start;
-	uint64_t end; /* inclusive */
-	int64_t pid;  /* of a range: who has it */
-	uint32_t whole;
-	uint32_t exclusive;
 };
 
 struct backend_space {
@@ -434,81 +327,23 @@ enum backend_flags {
 };
 
 typedef int backend_row_fn(void *arg, int64_t index, struct bytes data);
-/* The same with the times of the row. */
-typedef int backend_row_time_fn(void *arg, int64_t index, struct backend_times times,
-				struct bytes data);
 typedef int backend_entry_fn(void *arg, const struct backend_entry *entry,
 			     const struct backend_node *node);
-/* What is wanted of a node's file beside the node itself. */
-enum backend_wanted {
-	BACKEND_TAIL = 1 << 0,	/* the tail, of a state file that is no draft */
-	BACKEND_WHOLE = 1 << 1, /* all bytes of one chunk or row; see backend_looked */
-};
-/* Says it, of enum backend_wanted; a store that has it anyway need not ask. */
-typedef unsigned backend_wanted_fn(void *arg, const struct backend_node *node);
-typedef int backend_tail_fn(void *arg, const struct backend_entry *entry,
-			    const struct backend_node *node, const struct backend_tail *tail);
 typedef int backend_name_fn(void *arg, struct bytes name);
 typedef int backend_chunk_fn(void *arg, int64_t chunk, struct bytes data);
-typedef int backend_chunk_size_fn(void *arg, int64_t chunk, size_t size);
 typedef int backend_piece_fn(void *arg, int64_t index, int64_t seq, struct bytes data);
 typedef int backend_key_fn(void *arg, struct bytes session, struct bytes key,
 			   const struct backend_key_stat *stat);
-typedef int backend_session_fn(void *arg, struct bytes session,
-			       const struct backend_session_stat *stat);
-typedef int backend_day_fn(void *arg, const struct backend_day *day);
 typedef int backend_node_fn(void *arg, const struct backend_node *node);
 typedef int backend_setting_fn(void *arg, struct bytes name, struct bytes data);
-typedef int backend_change_fn(void *arg, const struct backend_change *change);
-typedef int backend_feed_fn(void *arg, const struct backend_feed *feed);
-typedef void backend_report_fn(void *arg, const char *sentence);
-/* A snapshot has begun; -errno: it is of no use. */
-typedef int backend_begun_fn(void *arg);
-/* What is to be done with the snapshot that is kept. */
-enum backend_keep { BACKEND_KEEP_NEWER, BACKEND_KEEP_NONE };
-typedef void backend_keep_fn(void *arg, enum backend_keep how);
-
-/* How far a copy is, in bytes; a negative result stops it and is what copy() returns. */
-struct backend_copy {
-	int (*progress)(void *arg, uint64_t done, uint64_t total);
-	void *arg;
-};
-
-/* An entry that is looked for by its name. */
-struct backend_looked {
-	uint64_t parent;
-	struct bytes name;
-	backend_wanted_fn *wanted; /* NULL: nothing is */
-	void *arg;
-	/* What was found: */
-	int error;   /* 0, or -ENOENT, and the rest is not set */
-	uint64_t id; /* and ... */
-	struct backend_node node;
-	struct backend_tail tail;
-	/* bytes has all that is stored of the content: of an ordinary file of one chunk that chunk,
-	 * of a document its row, if there is one of not more than BACKEND_ITEM_LEAST bytes. */
-	bool whole;
-	struct buf bytes;
-};
-
-/* What there is of a key, or with key.data NULL of a session. */
-enum backend_key_wanted {
-	BACKEND_KEY_ROWS = 1 << 0,   /* key_stat() */
-	BACKEND_KEY_NODE = 1 << 1,   /* node_find() */
-	BACKEND_KEY_ORPHAN = 1 << 2, /* orphan_find() */
-};
-
-struct backend_key_looked {
-	struct bytes session, key;
-	unsigned wanted;	      /* of backend_key_wanted */
-	unsigned found;		      /* of these */
-	struct backend_key_stat stat; /* if there are rows */
-};
 
 struct backend;
 struct backend_snapshot; /* each backend's own */
 
-/* One slot a function; a wrapper implements them by calling the store inside. */
+/*
+ * What every store has.  A store keeps this table of functions behind the head of its own struct
+ * (struct backend), which backend_init() fills.
+ */
 struct backend_ops {
 	const char *name;
 
@@ -521,20 +356,11 @@ struct backend_ops {
 			      struct backend_snapshot **ret_snapshot);
 	void (*snapshot_end)(struct backend *backend, struct backend_snapshot *snapshot);
 
-	/* Call fn once the snapshot has begun, and before it hands anything out: now, or in the
-	 * first read, which then answers what fn does if that is negative, and so do all that
-	 * follow.  It must not call the store.  NULL, as in a store of which snapshots begin when
-	 * they are returned: backend_snapshot_begun(). */
-	int (*snapshot_begun)(struct backend *backend, struct backend_snapshot *snapshot,
-			      backend_begun_fn *fn, void *arg);
-
-	/* One snapshot is going to be kept for about a second, renewed, and kept on, so that what
-	 * others replace can be seen.  Whether that is of use and in nobody's way.  If so, keep is
-	 * called from any thread when the one that is kept is in the store's way, which would do
-	 * with a newer one, begun with BACKEND_AT_ONCE before the other is ended, or wants none.
-	 * It waits for nothing; a snapshot that is just being used stays.  NULL: no more.  May be
-	 * NULL: backend_snapshot_keep(). */
-	bool (*snapshot_keep)(struct backend *backend, backend_keep_fn *keep, void *arg);
+	/* Apply a batch whole or not at all.  -ESTALE while others' changes wait. */
+	int (*commit)(struct backend *backend, struct backend_batch *batch, unsigned flags);
+	/* All that was committed before the call survives power loss when this returns. */
+	int (*sync)(struct backend *backend);
+	int (*space)(struct backend *backend, struct backend_space *ret_space);
 
 	/* The node with this number; free with backend_node_done().  -ENOENT. */
 	int (*node_get)(struct backend *backend, struct backend_snapshot *snapshot, uint64_t ino,
@@ -569,9 +395,6 @@ struct backend_ops {
 	/* Chunks that exist with first <= number <= last, in rising order. */
 	int (*chunk_read)(struct backend *backend, struct backend_snapshot *snapshot, uint64_t ino,
 			  int64_t first, int64_t last, backend_chunk_fn *fn, void *arg);
-	/* The same, but only how many bytes each has; the bytes are not read. */
-	int (*chunk_list)(struct backend *backend, struct backend_snapshot *snapshot, uint64_t ino,
-			  int64_t first, int64_t last, backend_chunk_size_fn *fn, void *arg);
 
 	/* Rows with index >= first, in rising order, until fn stops. */
 	int (*row_read)(struct backend *backend, struct backend_snapshot *snapshot,
@@ -582,11 +405,6 @@ struct backend_ops {
 	int (*row_read_back)(struct backend *backend, struct backend_snapshot *snapshot,
 			     struct bytes session, struct bytes key, int64_t last, uint64_t most,
 			     backend_row_fn *fn, void *arg);
-	/* Either of them with the times of the rows: from an index on, rising or (with back)
-	 * falling, most of them at the most, until fn stops. */
-	int (*row_read_times)(struct backend *backend, struct backend_snapshot *snapshot,
-			      struct bytes session, struct bytes key, int64_t from, bool back,
-			      uint64_t most, backend_row_time_fn *fn, void *arg);
 	/* -ENOENT when the key has no row. */
 	int (*key_stat)(struct backend *backend, struct backend_snapshot *snapshot,
 			struct bytes session, struct bytes key, struct backend_key_stat *ret_stat);
@@ -596,18 +414,6 @@ struct backend_ops {
 	int (*key_list)(struct backend *backend, struct backend_snapshot *snapshot,
 			struct bytes after_session, struct bytes after_key, backend_key_fn *fn,
 			void *arg);
-
-	/* Every session that has a directory or rows, in the order of their ids.  Costs one scan of
-	 * the rows, however many sessions they are of. */
-	int (*session_list)(struct backend *backend, struct backend_snapshot *snapshot,
-			    backend_session_fn *fn, void *arg);
-	/* The same of one session; -ENOENT when it has no rows.  Costs a scan of these. */
-	int (*session_stat)(struct backend *backend, struct backend_snapshot *snapshot,
-			    struct bytes session, struct backend_session_stat *ret_stat);
-	/* The days on which rows were made that are still there, in their order; rows of which the
-	 * store does not know when are left out.  Costs a scan as well. */
-	int (*day_list)(struct backend *backend, struct backend_snapshot *snapshot,
-			backend_day_fn *fn, void *arg);
 
 	/* Pieces from (first, first_seq) on, in rising order of (index, seq): those that stand
 	 * before rows of index >= first, without those before first of which seq < first_seq. */
@@ -620,10 +426,142 @@ struct backend_ops {
 	int (*mark_find_index)(struct backend *backend, struct backend_snapshot *snapshot,
 			       uint64_t ino, int64_t index, struct backend_mark *ret_mark);
 
-	/*
-	 * What others of these say, in one answer: for who has to wait for each.  NULL, as in a
-	 * store that waits for nobody: backend_...() asks one after the other.
-	 */
+	/* The highest entry id in use, and an inode number that is as high as the highest that ever
+	 * was, in a node that is there or was deleted: what is above it is new.  It may be a little
+	 * higher. */
+	int (*last_ids)(struct backend *backend, struct backend_snapshot *snapshot,
+			uint64_t *ret_ino, uint64_t *ret_entry);
+
+	/* The settings of the store that are set (BACKEND_SETTING). */
+	int (*setting_list)(struct backend *backend, struct backend_snapshot *snapshot,
+			    backend_setting_fn *fn, void *arg);
+
+	/* What a store need not have: each may be NULL, and so may each of its slots.  Other code
+	 * calls backend_SLOT(), which is always there. */
+	const struct backend_scans *scans;
+	const struct backend_joined *joined;
+	const struct backend_changes *changes;
+	const struct backend_shared *shared;
+	const struct backend_snapshots *snapshots;
+	const struct backend_upkeep *upkeep;
+};
+
+/*
+ * Scans: answers that need not all bytes, or times.  Without them all rows are read, and have no
+ * times.
+ */
+
+/* What the rows of a session come to. */
+struct backend_session_stat {
+	uint64_t keys;
+	uint64_t items;
+	uint64_t bytes;	 /* of the data, as the store encodes it */
+	int64_t created; /* of the oldest row, in nanoseconds; 0 when the store does not know */
+	int64_t updated; /* the last change of a row; of the directory, if there is no row */
+};
+
+/* Of a row, in nanoseconds since 1970; 0 when the store does not know. */
+struct backend_times {
+	int64_t created;
+	int64_t updated;
+};
+
+/* The rows that were made on one day. */
+struct backend_day {
+	int64_t day; /* since 1970, UTC */
+	uint64_t items;
+	uint64_t bytes;
+};
+
+/* The same with the times of the row. */
+typedef int backend_row_time_fn(void *arg, int64_t index, struct backend_times times,
+				struct bytes data);
+typedef int backend_chunk_size_fn(void *arg, int64_t chunk, size_t size);
+typedef int backend_session_fn(void *arg, struct bytes session,
+			       const struct backend_session_stat *stat);
+typedef int backend_day_fn(void *arg, const struct backend_day *day);
+
+struct backend_scans {
+	/* The same, but only how many bytes each has; the bytes are not read. */
+	int (*chunk_list)(struct backend *backend, struct backend_snapshot *snapshot, uint64_t ino,
+			  int64_t first, int64_t last, backend_chunk_size_fn *fn, void *arg);
+	/* Either of them with the times of the rows: from an index on, rising or (with back)
+	 * falling, most of them at the most, until fn stops. */
+	int (*row_read_times)(struct backend *backend, struct backend_snapshot *snapshot,
+			      struct bytes session, struct bytes key, int64_t from, bool back,
+			      uint64_t most, backend_row_time_fn *fn, void *arg);
+
+	/* Every session that has a directory or rows, in the order of their ids.  Costs one scan of
+	 * the rows, however many sessions they are of. */
+	int (*session_list)(struct backend *backend, struct backend_snapshot *snapshot,
+			    backend_session_fn *fn, void *arg);
+	/* The same of one session; -ENOENT when it has no rows.  Costs a scan of these. */
+	int (*session_stat)(struct backend *backend, struct backend_snapshot *snapshot,
+			    struct bytes session, struct backend_session_stat *ret_stat);
+	/* The days on which rows were made that are still there, in their order; rows of which the
+	 * store does not know when are left out.  Costs a scan as well. */
+	int (*day_list)(struct backend *backend, struct backend_snapshot *snapshot,
+			backend_day_fn *fn, void *arg);
+};
+
+/*
+ * Joined reads: what others of these say, in one answer, for who has to wait for each.  Without
+ * them one is asked after the other.
+ */
+
+/* What stands behind the last mark of a state file; of a document, its row. */
+struct backend_tail {
+	bool known;		  /* false: it was not wanted, and the rest is not set */
+	bool pieces;		  /* there are pieces, too */
+	struct backend_mark mark; /* offset 0, index INT64_MIN: there is none */
+	uint64_t rows;		  /* with index >= that of the mark, */
+	uint64_t bytes;		  /* of all of these, */
+	uint64_t last_bytes;	  /* of the last one, */
+	int64_t last;		  /* and its index */
+};
+
+/* What is wanted of a node's file beside the node itself. */
+enum backend_wanted {
+	BACKEND_TAIL = 1 << 0,	/* the tail, of a state file that is no draft */
+	BACKEND_WHOLE = 1 << 1, /* all bytes of one chunk or row; see backend_looked */
+};
+/* Says it, of enum backend_wanted; a store that has it anyway need not ask. */
+typedef unsigned backend_wanted_fn(void *arg, const struct backend_node *node);
+typedef int backend_tail_fn(void *arg, const struct backend_entry *entry,
+			    const struct backend_node *node, const struct backend_tail *tail);
+
+/* An entry that is looked for by its name. */
+struct backend_looked {
+	uint64_t parent;
+	struct bytes name;
+	backend_wanted_fn *wanted; /* NULL: nothing is */
+	void *arg;
+	/* What was found: */
+	int error;   /* 0, or -ENOENT, and the rest is not set */
+	uint64_t id; /* and ... */
+	struct backend_node node;
+	struct backend_tail tail;
+	/* bytes has all that is stored of the content: of an ordinary file of one chunk that chunk,
+	 * of a document its row, if there is one of not more than BACKEND_ITEM_LEAST bytes. */
+	bool whole;
+	struct buf bytes;
+};
+
+/* What there is of a key, or with key.data NULL of a session. */
+enum backend_key_wanted {
+	BACKEND_KEY_ROWS = 1 << 0,   /* key_stat() */
+	BACKEND_KEY_NODE = 1 << 1,   /* node_find() */
+	BACKEND_KEY_ORPHAN = 1 << 2, /* orphan_find() */
+};
+
+struct backend_key_looked {
+	struct bytes session, key;
+	unsigned wanted;	      /* of backend_key_wanted */
+	unsigned found;		      /* of these */
+	struct backend_key_stat stat; /* if there are rows */
+};
+
+struct backend_joined {
 	/* The tail of a state file's node that is no draft. */
 	int (*tail_get)(struct backend *backend, struct backend_snapshot *snapshot,
 			const struct backend_node *node, struct backend_tail *ret_tail);
@@ -644,17 +582,28 @@ struct backend_ops {
 	int (*entry_list_tails)(struct backend *backend, struct backend_snapshot *snapshot,
 				uint64_t parent, uint64_t after, uint64_t most,
 				backend_wanted_fn *wanted, backend_tail_fn *fn, void *arg);
+};
 
-	/* The highest entry id in use, and an inode number that is as high as the highest that ever
-	 * was, in a node that is there or was deleted: what is above it is new.  It may be a little
-	 * higher. */
-	int (*last_ids)(struct backend *backend, struct backend_snapshot *snapshot,
-			uint64_t *ret_ino, uint64_t *ret_entry);
+/*
+ * Changes by other programs, see "Others' changes" above.  Without them nobody else changes
+ * anything.
+ */
 
-	/* The settings of the store that are set (BACKEND_SETTING). */
-	int (*setting_list)(struct backend *backend, struct backend_snapshot *snapshot,
-			    backend_setting_fn *fn, void *arg);
+/* A key that others changed since the model last digested it. */
+struct backend_change {
+	struct bytes session; /* data NULL: any key may have changed */
+	struct bytes key;
+	int64_t first;	 /* lowest index that was inserted, updated or deleted */
+	int64_t deleted; /* lowest index that was deleted; INT64_MAX: none */
+	bool rewritten;	 /* false: rows were inserted behind the last one, and nothing else */
+	int64_t stamp;	 /* moves with each further change of this key; for BACKEND_CHANGE_DONE */
+	int64_t end;	 /* the index behind the last row then; 0: not said */
+	bool apart;	 /* it was set apart, and nobody waits for it */
+};
 
+typedef int backend_change_fn(void *arg, const struct backend_change *change);
+
+struct backend_changes {
 	/* The waiting changes of others.  One change with session.data NULL says: anything may have
 	 * changed (just adopted, or a store that cannot log).  It stays until a BACKEND_CHANGE_DONE
 	 * with session.data NULL and its stamp is committed, which covers all changes up to then;
@@ -676,11 +625,79 @@ struct backend_ops {
 	 * ms. */
 	int (*change_wait)(struct backend *backend, int timeout_ms);
 	void (*wake)(struct backend *backend);
+};
 
-	/* The quota of this handle from now on, in bytes; 0: none.  May be NULL, for a store
-	 * without quotas: backend_set_quota(). */
-	void (*set_quota)(struct backend *backend, uint64_t max_size);
+/*
+ * Several mounts, see "Other mounts" above.  Without them a store has one mount at a time: an inode
+ * is in use when the mount says so, there are no locks of others, and nothing to digest.
+ */
 
+/* What a commit of another mount has changed. */
+enum backend_feed_what {
+	BACKEND_FEED_NODE,     /* a node, or what is kept under its number */
+	BACKEND_FEED_ENTRY,    /* where a name leads */
+	BACKEND_FEED_ROWS,     /* rows of a key */
+	BACKEND_FEED_ANYTHING, /* anything: it was not told in time, or cannot be told */
+};
+
+struct backend_feed {
+	uint64_t n; /* rises from commit to commit; for feed_done() */
+	enum backend_feed_what what;
+	uint64_t ino; /* of the node; of an entry: of its directory */
+	/* Of a node: what it is or where it lies has changed (kind, flags, parent, entry, session,
+	 * key; of a directory also mode and group, which it hands down), or it was made, unlinked
+	 * or deleted.  Of rows: all of them have another key now, with the file that has them, or
+	 * are hidden, or are back, and are what they were. */
+	bool moved;
+	bool bytes;  /* its chunks, pieces or marks have changed, too */
+	bool added;  /* of rows: nothing but that some were inserted */
+	bool behind; /* and what has changed of the file's bytes was added behind those before */
+	/* Fields of a node have changed, too: of the one that has the rows; of an entry: of its
+	 * directory. */
+	bool dated;
+	unsigned fields; /* enum backend_fields: those that were set, of that node or this one */
+	int64_t first;	 /* of rows: the lowest index that was changed */
+	struct bytes session; /* of rows, and of a node that has them; data NULL: none */
+	struct bytes key;
+	struct bytes name; /* of an entry; of anything else: by which the file is called then */
+
+	/* For who follows what happens.  What is not known is 0, or its data is NULL. */
+	uint64_t mount;	 /* number of the mount whose commit it was; none is given twice */
+	int64_t pid;	 /* its process */
+	int64_t at;	 /* when, in nanoseconds since 1970 */
+	bool foreign;	 /* another program had done it, and the mount has digested that */
+	bool waits;	 /* that: there is more of it by now, and all of it will be told again */
+	bool gone;	 /* a node that has no name any more, or an entry that went */
+	bool content;	 /* of a node: its chunks or pieces have changed, */
+	bool attributes; /* and its extended attributes */
+	uint64_t count;	 /* of rows: how many were inserted or put */
+	int64_t deleted; /* of rows: lowest index that was deleted; INT64_MAX: none */
+	int64_t end;	 /* of rows: the index behind the last one, after the commit */
+	uint64_t
+		node; /* the file: of an entry, to which it leads, or led; of rows, that has them */
+	uint64_t parent;   /* the directory that holds it, after the commit */
+	struct bytes path; /* its path then, below the root and without '/' in front */
+};
+
+/* backend_lock.whole, if neither 0 (a range) nor 1 (the whole file): the right to map the file
+ * shared and writable, which is exclusive.  It is in the way of any lock that another mount asks
+ * for; of those that others hold already, only the same right is in its way. */
+enum { BACKEND_MAPPED = 2 };
+
+/* A lock that a mount holds of a file, of whatever owner; whole files and ranges know nothing of
+ * each other.  As it is written to the store: zeros where there is nothing, but a right to map ends
+ * at INT64_MAX. */
+struct backend_lock {
+	uint64_t start;
+	uint64_t end; /* inclusive */
+	int64_t pid;  /* of a range: who has it */
+	uint32_t whole;
+	uint32_t exclusive;
+};
+
+typedef int backend_feed_fn(void *arg, const struct backend_feed *feed);
+
+struct backend_shared {
 	/* Whether other mounts have the store now.  NULL: never, as the nine that follow, which
 	 * may be called through backend_...() then. */
 	bool (*is_shared)(struct backend *backend);
@@ -723,13 +740,48 @@ struct backend_ops {
 	/* An orphan that has the session and key.  -ENOENT. */
 	int (*orphan_find)(struct backend *backend, struct backend_snapshot *snapshot,
 			   struct bytes session, struct bytes key, struct backend_node *ret_node);
+};
 
-	/* Apply a batch whole or not at all.  -ESTALE while others' changes wait. */
-	int (*commit)(struct backend *backend, struct backend_batch *batch, unsigned flags);
-	/* All that was committed before the call survives power loss when this returns. */
-	int (*sync)(struct backend *backend);
+/* Snapshots that begin with their first read, or are kept. */
 
-	int (*space)(struct backend *backend, struct backend_space *ret_space);
+/* A snapshot has begun; -errno: it is of no use. */
+typedef int backend_begun_fn(void *arg);
+/* What is to be done with the snapshot that is kept. */
+enum backend_keep { BACKEND_KEEP_NEWER, BACKEND_KEEP_NONE };
+typedef void backend_keep_fn(void *arg, enum backend_keep how);
+
+struct backend_snapshots {
+	/* Call fn once the snapshot has begun, and before it hands anything out: now, or in the
+	 * first read, which then answers what fn does if that is negative, and so do all that
+	 * follow.  It must not call the store.  NULL, as in a store of which snapshots begin when
+	 * they are returned: backend_snapshot_begun(). */
+	int (*snapshot_begun)(struct backend *backend, struct backend_snapshot *snapshot,
+			      backend_begun_fn *fn, void *arg);
+
+	/* One snapshot is going to be kept for about a second, renewed, and kept on, so that what
+	 * others replace can be seen.  Whether that is of use and in nobody's way.  If so, keep is
+	 * called from any thread when the one that is kept is in the store's way, which would do
+	 * with a newer one, begun with BACKEND_AT_ONCE before the other is ended, or wants none.
+	 * It waits for nothing; a snapshot that is just being used stays.  NULL: no more.  May be
+	 * NULL: backend_snapshot_keep(). */
+	bool (*snapshot_keep)(struct backend *backend, backend_keep_fn *keep, void *arg);
+};
+
+/* Quota, check, copy.  Without them: no quota, nothing is broken, -EOPNOTSUPP. */
+
+typedef void backend_report_fn(void *arg, const char *sentence);
+
+/* How far a copy is, in bytes; a negative result stops it and is what copy() returns. */
+struct backend_copy {
+	int (*progress)(void *arg, uint64_t done, uint64_t total);
+	void *arg;
+};
+
+struct backend_upkeep {
+	/* The quota of this handle from now on, in bytes; 0: none.  May be NULL, for a store
+	 * without quotas: backend_set_quota(). */
+	void (*set_quota)(struct backend *backend, uint64_t max_size);
+
 	/* The store's own invariants, a sentence for each that is broken.  Returns how many; of
 	 * these, *ret_damage are no rows or triggers that another program has put there or taken
 	 * away. */
@@ -752,7 +804,18 @@ struct backend {
 	/* It was opened so, or the store was found damaged: then nothing is written any more, every
 	 * commit answers -EROFS, and what can be read is served. */
 	atomic_bool read_only;
+	/* As backend_init() has filled them. */
+	struct backend_scans scans;
+	struct backend_joined joined;
+	struct backend_changes changes;
+	struct backend_shared shared;
+	struct backend_snapshots snapshots;
+	struct backend_upkeep upkeep;
+	sem_t woken; /* of a store without changes: backend_wake() */
 };
+
+/* Fill the head of a store, whose max_item and read_only it leaves alone. */
+void backend_init(struct backend *backend, const struct backend_ops *ops);
 
 struct backend_options {
 	/* The name of the rows' table; NULL: the one that the store serves, agentscope_sessions in
@@ -804,7 +867,7 @@ void backend_prepared_free(struct backend_prepared *prepared); /* NULL is fine *
 int backend_open(const char *store, const struct backend_options *options,
 		 struct backend **ret_backend, char **ret_why);
 void backend_close(struct backend *backend); /* NULL is fine */
-/* What a store, or a wrapper, need not have: -EOPNOTSUPP, or false, if it does not. */
+/* The slots that a store need not have. */
 int backend_snapshot_begun(struct backend *backend, struct backend_snapshot *snapshot,
 			   backend_begun_fn *fn, void *arg);
 bool backend_snapshot_keep(struct backend *backend, backend_keep_fn *keep, void *arg);
@@ -822,7 +885,26 @@ int backend_key_look(struct backend *backend, struct backend_snapshot *snapshot,
 int backend_entry_list_tails(struct backend *backend, struct backend_snapshot *snapshot,
 			     uint64_t parent, uint64_t after, uint64_t most,
 			     backend_wanted_fn *wanted, backend_tail_fn *fn, void *arg);
-/* Of a store that has one mount at a time: false, nothing, -ENOENT. */
+int backend_chunk_list(struct backend *backend, struct backend_snapshot *snapshot, uint64_t ino,
+		       int64_t first, int64_t last, backend_chunk_size_fn *fn, void *arg);
+int backend_row_read_times(struct backend *backend, struct backend_snapshot *snapshot,
+			   struct bytes session, struct bytes key, int64_t from, bool back,
+			   uint64_t most, backend_row_time_fn *fn, void *arg);
+int backend_session_list(struct backend *backend, struct backend_snapshot *snapshot,
+			 backend_session_fn *fn, void *arg);
+int backend_session_stat(struct backend *backend, struct backend_snapshot *snapshot,
+			 struct bytes session, struct backend_session_stat *ret_stat);
+int backend_day_list(struct backend *backend, struct backend_snapshot *snapshot, backend_day_fn *fn,
+		     void *arg);
+int backend_change_list(struct backend *backend, struct backend_snapshot *snapshot,
+			backend_change_fn *fn, void *arg);
+int backend_change_find(struct backend *backend, struct backend_snapshot *snapshot,
+			struct bytes session, struct bytes key, struct backend_change *ret_change);
+int backend_change_wait(struct backend *backend, int timeout_ms);
+void backend_wake(struct backend *backend);
+int backend_check(struct backend *backend, backend_report_fn *report, void *arg,
+		  uint64_t *ret_damage);
+bool backend_has_quota(const struct backend *backend);
 void backend_set_quota(struct backend *backend, uint64_t max_size);
 bool backend_is_shared(struct backend *backend);
 bool backend_on_duty(struct backend *backend);

@@ -3,19 +3,18 @@
 #define BACKEND_SLOTS_H
 
 /*
- * The slots of struct backend_ops as lists, for who does the same with each: declares it, puts it
- * into the table of a store, or forwards it to another store inside (tests/stores/wrapper.h).
+ * The slots of a store as lists, for who does the same with each: declares it, puts it into the
+ * table of a store, or forwards it to another store inside (tests/stores/wrapper.h).
  *
- * BACKEND_READS has those that read in a snapshot:
+ *	READ(slot, (parameters behind the snapshot), (arguments))	what reads in a snapshot,
+ *	READ_ROWS(...)							of the rows of one key
+ *	CALL(slot, (parameters behind the store), (arguments))		the others that may fail
  *
- *	READ(slot, (parameters behind the snapshot), (arguments))
+ * BACKEND_READS and BACKEND_CALLS are those of struct backend_ops, but for close(), the
+ * snapshots' and commit(); each optional struct has a list, and BACKEND_OTHERS what does not fit
+ * into these:
  *
- * with READ_ROWS(...) for those of the rows of one key; and BACKEND_SHARED such as a store lacks
- * that has one mount at a time, and BACKEND_JOINED such as join others, so that they are called
- * through backend_...().  BACKEND_CALLS has
- * the others that may fail, but for snapshot_begin(), commit(), and what the store need not have:
- *
- *	CALL(slot, (parameters behind the store), (arguments))
+ *	OTHER(type, struct, slot, (parameters behind the store), (arguments))
  *
  * Who uses a list defines these; SLOTS_READ is a READ that is a CALL with a snapshot.
  */
@@ -44,30 +43,18 @@
 	READ(chunk_read, (uint64_t ino, int64_t first, int64_t last, backend_chunk_fn *fn,         \
 			  void *arg),                                                              \
 	     (ino, first, last, fn, arg))                                                          \
-	READ(chunk_list, (uint64_t ino, int64_t first, int64_t last, backend_chunk_size_fn *fn,    \
-			  void *arg),                                                              \
-	     (ino, first, last, fn, arg))                                                          \
 	READ_ROWS(row_read, (struct bytes session, struct bytes key, int64_t first,                \
 			     backend_row_fn *fn, void *arg),                                       \
 	     (session, key, first, fn, arg))                                                       \
 	READ_ROWS(row_read_back, (struct bytes session, struct bytes key, int64_t last,            \
 				  uint64_t most, backend_row_fn *fn, void *arg),                   \
 	     (session, key, last, most, fn, arg))                                                  \
-	READ_ROWS(row_read_times, (struct bytes session, struct bytes key, int64_t from,           \
-				   bool back, uint64_t most, backend_row_time_fn *fn, void *arg),  \
-	     (session, key, from, back, most, fn, arg))                                            \
 	READ_ROWS(key_stat, (struct bytes session, struct bytes key,                               \
 			     struct backend_key_stat *ret_stat),                                   \
 	     (session, key, ret_stat))                                                             \
 	READ(key_list, (struct bytes after_session, struct bytes after_key, backend_key_fn *fn,    \
 			void *arg),                                                                \
 	     (after_session, after_key, fn, arg))                                                  \
-	READ(session_list, (backend_session_fn *fn, void *arg),                                    \
-	     (fn, arg))                                                                            \
-	READ(session_stat, (struct bytes session, struct backend_session_stat *ret_stat),          \
-	     (session, ret_stat))                                                                  \
-	READ(day_list, (backend_day_fn *fn, void *arg),                                            \
-	     (fn, arg))                                                                            \
 	READ(piece_read, (uint64_t ino, int64_t first, int64_t first_seq, backend_piece_fn *fn,    \
 			  void *arg),                                                              \
 	     (ino, first, first_seq, fn, arg))                                                     \
@@ -78,12 +65,7 @@
 	READ(last_ids, (uint64_t *ret_ino, uint64_t *ret_entry),                                   \
 	     (ret_ino, ret_entry))                                                                 \
 	READ(setting_list, (backend_setting_fn *fn, void *arg),                                    \
-	     (fn, arg))                                                                            \
-	READ(change_list, (backend_change_fn *fn, void *arg),                                      \
-	     (fn, arg))                                                                            \
-	READ(change_find, (struct bytes session, struct bytes key,                                 \
-			   struct backend_change *ret_change),                                     \
-	     (session, key, ret_change))
+	     (fn, arg))
 
 #define BACKEND_SHARED                                                                             \
 	READ(lock_find, (uint64_t ino, const struct backend_lock *lock,                            \
@@ -111,14 +93,61 @@
 	     (parent, after, most, wanted, fn, arg))
 
 #define BACKEND_CALLS                                                                              \
-	CALL(change_wait, (int timeout_ms),                                                        \
-	     (timeout_ms))                                                                         \
 	CALL(sync, (),                                                                             \
 	     ())                                                                                   \
 	CALL(space, (struct backend_space *ret_space),                                             \
-	     (ret_space))                                                                          \
+	     (ret_space))
+
+#define BACKEND_SCANS                                                                              \
+	READ(chunk_list, (uint64_t ino, int64_t first, int64_t last, backend_chunk_size_fn *fn,    \
+			  void *arg),                                                              \
+	     (ino, first, last, fn, arg))                                                          \
+	READ_ROWS(row_read_times, (struct bytes session, struct bytes key, int64_t from,           \
+				   bool back, uint64_t most, backend_row_time_fn *fn, void *arg),  \
+	     (session, key, from, back, most, fn, arg))                                            \
+	READ(session_list, (backend_session_fn *fn, void *arg),                                    \
+	     (fn, arg))                                                                            \
+	READ(session_stat, (struct bytes session, struct backend_session_stat *ret_stat),          \
+	     (session, ret_stat))                                                                  \
+	READ(day_list, (backend_day_fn *fn, void *arg),                                            \
+	     (fn, arg))
+
+#define BACKEND_CHANGES                                                                            \
+	READ(change_list, (backend_change_fn *fn, void *arg),                                      \
+	     (fn, arg))                                                                            \
+	READ(change_find, (struct bytes session, struct bytes key,                                 \
+			   struct backend_change *ret_change),                                     \
+	     (session, key, ret_change))                                                           \
+	CALL(change_wait, (int timeout_ms),                                                        \
+	     (timeout_ms))
+
+#define BACKEND_UPKEEP                                                                             \
 	CALL(check, (backend_report_fn *report, void *arg, uint64_t *ret_damage),                  \
 	     (report, arg, ret_damage))
+
+#define BACKEND_OTHERS                                                                             \
+	OTHER(int, changes, change_waiting, (int64_t *ret_oldest, int64_t *ret_newest),            \
+	      (ret_oldest, ret_newest))                                                            \
+	OTHER(void, changes, wake, (),                                                             \
+	      ())                                                                                  \
+	OTHER(bool, shared, is_shared, (),                                                         \
+	      ())                                                                                  \
+	OTHER(bool, shared, on_duty, (),                                                           \
+	      ())                                                                                  \
+	OTHER(void, shared, turn, (bool take),                                                     \
+	      (take))                                                                              \
+	OTHER(bool, shared, hold, (bool untold),                                                   \
+	      (untold))                                                                            \
+	OTHER(int, shared, use, (uint64_t ino, bool on),                                           \
+	      (ino, on))                                                                           \
+	OTHER(uint64_t, shared, lease, (),                                                         \
+	      ())                                                                                  \
+	OTHER(void, shared, feed_done, (uint64_t n),                                               \
+	      (n))                                                                                 \
+	OTHER(bool, snapshots, snapshot_keep, (backend_keep_fn *keep, void *arg),                  \
+	      (keep, arg))                                                                         \
+	OTHER(int, upkeep, copy, (const char *new_store, const struct backend_copy *copy),         \
+	      (new_store, copy))
 
 #define SLOTS_READ(slot, parameters, arguments)                                                    \
 	CALL(slot, (struct backend_snapshot *snapshot SLOTS_BEHIND parameters),                    \

@@ -3,8 +3,8 @@
 
 #include <errno.h>
 
-#include "backend/backend.h"
 #include "backend/base/cleanup.h"
+#include "backend/defaults.h"
 
 struct measuring {
 	struct backend_tail tail;
@@ -64,11 +64,10 @@ static int measure(struct backend *backend, struct backend_snapshot *snapshot,
 	return r;
 }
 
-int backend_tail_get(struct backend *backend, struct backend_snapshot *snapshot,
-		     const struct backend_node *node, struct backend_tail *ret_tail)
+static int tail_get(struct backend *backend, struct backend_snapshot *snapshot,
+		    const struct backend_node *node, struct backend_tail *ret_tail)
 {
-	return backend->ops->tail_get ? backend->ops->tail_get(backend, snapshot, node, ret_tail) :
-					measure(backend, snapshot, node, NULL, ret_tail);
+	return measure(backend, snapshot, node, NULL, ret_tail);
 }
 
 static int keep_chunk(void *arg, int64_t chunk, struct bytes data)
@@ -108,13 +107,11 @@ void backend_looked_done(struct backend_looked *looked, size_t count)
 	}
 }
 
-int backend_entry_look(struct backend *backend, struct backend_snapshot *snapshot,
-		       struct backend_looked *looked, size_t count)
+static int entry_look(struct backend *backend, struct backend_snapshot *snapshot,
+		      struct backend_looked *looked, size_t count)
 {
 	int r = 0;
 
-	if (backend->ops->entry_look)
-		return backend->ops->entry_look(backend, snapshot, looked, count);
 	for (size_t i = 0; r == 0 && i < count; i++) {
 		struct backend_looked *one = &looked[i];
 
@@ -144,16 +141,13 @@ static int tell_of_session(void *arg, struct bytes session, struct bytes key,
 	return bytes_equal(session, of->session) ? of->fn(of->arg, session, key, stat) : 1;
 }
 
-int backend_session_keys(struct backend *backend, struct backend_snapshot *snapshot,
-			 struct bytes session, struct bytes after_key, backend_key_fn *fn,
-			 void *arg)
+static int session_keys(struct backend *backend, struct backend_snapshot *snapshot,
+			struct bytes session, struct bytes after_key, backend_key_fn *fn, void *arg)
 {
 	struct of_session of = { session, fn, arg };
 	struct backend_key_stat stat;
 	int r = 0;
 
-	if (backend->ops->session_keys)
-		return backend->ops->session_keys(backend, snapshot, session, after_key, fn, arg);
 	/* The key of no bytes comes first. */
 	if (!after_key.data) {
 		after_key = BYTES("");
@@ -185,13 +179,11 @@ static int look_at_key(struct backend *backend, struct backend_snapshot *snapsho
 	return r;
 }
 
-int backend_key_look(struct backend *backend, struct backend_snapshot *snapshot,
-		     struct backend_key_looked *looked, size_t count)
+static int key_look(struct backend *backend, struct backend_snapshot *snapshot,
+		    struct backend_key_looked *looked, size_t count)
 {
 	int r = 0;
 
-	if (backend->ops->key_look)
-		return backend->ops->key_look(backend, snapshot, looked, count);
 	for (size_t i = 0; r == 0 && i < count; i++) {
 		looked[i].found = 0;
 		for (unsigned bit = 1; r == 0 && bit <= BACKEND_KEY_ORPHAN; bit <<= 1) {
@@ -227,17 +219,21 @@ static int list_one(void *arg, const struct backend_entry *entry, const struct b
 	return r != 0 ? r : --listing->left == 0;
 }
 
-int backend_entry_list_tails(struct backend *backend, struct backend_snapshot *snapshot,
-			     uint64_t parent, uint64_t after, uint64_t most,
-			     backend_wanted_fn *wanted, backend_tail_fn *fn, void *arg)
+static int entry_list_tails(struct backend *backend, struct backend_snapshot *snapshot,
+			    uint64_t parent, uint64_t after, uint64_t most,
+			    backend_wanted_fn *wanted, backend_tail_fn *fn, void *arg)
 {
 	struct listing listing = { backend, snapshot, most, wanted, fn, arg };
 
-	if (!most)
-		return 0;
-	return backend->ops->entry_list_tails ?
-		       backend->ops->entry_list_tails(backend, snapshot, parent, after, most,
-						      wanted, fn, arg) :
-		       backend->ops->entry_list(backend, snapshot, parent, after, list_one,
-						&listing);
+	return most ? backend->ops->entry_list(backend, snapshot, parent, after, list_one,
+					       &listing) :
+		      0;
 }
+
+const struct backend_joined default_joined = {
+	.tail_get = tail_get,
+	.entry_look = entry_look,
+	.session_keys = session_keys,
+	.key_look = key_look,
+	.entry_list_tails = entry_list_tails,
+};

@@ -212,7 +212,7 @@ void memory_feed_wake(const struct memory *memory)
 {
 	for (struct memory *other = memory->store->first; other; other = other->next)
 		if (other != memory)
-			other->backend.ops->wake(&other->backend);
+			backend_wake(&other->backend);
 }
 
 bool memory_is_shared(struct backend *backend)

@@ -107,6 +107,9 @@ void memory_snapshot_end(struct backend *backend, struct backend_snapshot *snaps
 #define READ_ROWS READ
 BACKEND_READS
 BACKEND_SHARED
+int memory_row_read_times(struct backend *backend, struct backend_snapshot *snapshot,
+			  struct bytes session, struct bytes key, int64_t from, bool back,
+			  uint64_t most, backend_row_time_fn *fn, void *arg);
 #undef READ
 #undef READ_ROWS
 

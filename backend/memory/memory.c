@@ -134,32 +134,49 @@ static int put_root(struct backend *backend)
 	return backend_commit(backend, &op, 1, 0);
 }
 
-/* clang-format off */
-static const struct backend_ops memory_ops = {
-	.name = "memory",
-	.close = memory_close,
-	.snapshot_begin = memory_snapshot_begin,
-	.snapshot_end = memory_snapshot_end,
-	.snapshot_keep = memory_snapshot_keep,
+static const struct backend_scans memory_scans = { .row_read_times = memory_row_read_times };
+
+static const struct backend_changes memory_changes = {
 	.change_wait = memory_change_wait,
 	.wake = memory_wake,
-	.commit = memory_commit,
-	.sync = memory_sync,
-	.space = memory_space,
-	.check = memory_check,
-	.set_quota = memory_set_quota,
+};
+
+/* clang-format off */
+#define READ(slot, ...) .slot = memory_##slot,
+#define READ_ROWS READ
+static const struct backend_shared memory_shared = {
 	.is_shared = memory_is_shared,
 	.on_duty = memory_on_duty,
 	.hold = memory_hold,
 	.use = memory_use,
 	.feed_done = memory_feed_done,
-#define READ(slot, ...) .slot = memory_##slot,
-#define READ_ROWS READ
-	BACKEND_READS
 	BACKEND_SHARED
+};
+
+static const struct backend_snapshots memory_snapshots = { .snapshot_keep = memory_snapshot_keep };
+
+static const struct backend_upkeep memory_upkeep = {
+	.set_quota = memory_set_quota,
+	.check = memory_check,
+};
+
+static const struct backend_ops memory_ops = {
+	.name = "memory",
+	.close = memory_close,
+	.snapshot_begin = memory_snapshot_begin,
+	.snapshot_end = memory_snapshot_end,
+	.commit = memory_commit,
+	.sync = memory_sync,
+	.space = memory_space,
+	BACKEND_READS
+	.scans = &memory_scans,
+	.changes = &memory_changes,
+	.shared = &memory_shared,
+	.snapshots = &memory_snapshots,
+	.upkeep = &memory_upkeep,
+};
 #undef READ
 #undef READ_ROWS
-};
 /* clang-format on */
 
 /* A handle of a store. */
@@ -177,7 +194,8 @@ static int open_handle(struct memory_store *store, struct memory **ret_memory)
 		return r;
 	}
 	memory->store = store;
-	memory->backend = (struct backend){ .ops = &memory_ops, .max_item = ITEM_MAX };
+	memory->backend.max_item = ITEM_MAX;
+	backend_init(&memory->backend, &memory_ops);
 	pthread_mutex_lock(&store->map_lock);
 	memory->mount = ++store->last_mount;
 	memory->cursor = store->last_feed;

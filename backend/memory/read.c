@@ -230,26 +230,6 @@ int memory_chunk_read(struct backend *backend, struct backend_snapshot *snapshot
 	return walk_end(&walk);
 }
 
-struct sizes {
-	backend_chunk_size_fn *fn;
-	void *arg;
-};
-
-static int tell_size(void *arg, int64_t chunk, struct bytes data)
-{
-	const struct sizes *sizes = arg;
-
-	return sizes->fn(sizes->arg, chunk, data.size);
-}
-
-int memory_chunk_list(struct backend *backend, struct backend_snapshot *snapshot, uint64_t ino,
-		      int64_t first, int64_t last, backend_chunk_size_fn *fn, void *arg)
-{
-	struct sizes sizes = { .fn = fn, .arg = arg };
-
-	return memory_chunk_read(backend, snapshot, ino, first, last, tell_size, &sizes);
-}
-
 static struct bytes row_data(struct bytes value)
 {
 	return bytes_make(value.data + sizeof(struct memory_row),
@@ -397,25 +377,4 @@ int memory_setting_list(struct backend *backend, struct backend_snapshot *snapsh
 			walk.r = fn(arg, buf_bytes(&name), walk.entry->value);
 	}
 	return walk_end(&walk);
-}
-
-int memory_change_list(struct backend *backend, struct backend_snapshot *snapshot,
-		       backend_change_fn *fn, void *arg)
-{
-	(void)backend;
-	(void)snapshot;
-	(void)fn;
-	(void)arg;
-	return 0; /* there are no others */
-}
-
-int memory_change_find(struct backend *backend, struct backend_snapshot *snapshot,
-		       struct bytes session, struct bytes key, struct backend_change *ret_change)
-{
-	(void)backend;
-	(void)snapshot;
-	(void)session;
-	(void)key;
-	(void)ret_change;
-	return -ENOENT;
 }

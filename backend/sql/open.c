@@ -78,15 +78,20 @@ static void sql_close(struct backend *backend)
 }
 
 /* clang-format off */
-static const struct backend_ops sql_ops = {
-	.name = "sql",
-	.close = sql_close,
-	.snapshot_begin = sql_snapshot_begin,
-	.snapshot_end = sql_snapshot_end,
-	.snapshot_begun = sql_snapshot_begun,
-	.commit = sql_commit,
+#define CALL(slot, ...) .slot = sql_##slot,
+#define READ CALL
+#define READ_ROWS CALL
+static const struct backend_scans sql_scans = { BACKEND_SCANS };
+
+static const struct backend_joined sql_joined = { BACKEND_JOINED };
+
+static const struct backend_changes sql_changes = {
+	BACKEND_CHANGES
 	.change_waiting = sql_change_waiting,
 	.wake = sql_wake,
+};
+
+static const struct backend_shared sql_shared = {
 	.is_shared = sql_is_shared,
 	.on_duty = sql_on_duty,
 	.turn = sql_turn,
@@ -94,17 +99,31 @@ static const struct backend_ops sql_ops = {
 	.lease = sql_lease,
 	.use = sql_use,
 	.feed_done = sql_feed_done,
-#define CALL(slot, ...) .slot = sql_##slot,
-#define READ CALL
-#define READ_ROWS CALL
+	BACKEND_SHARED
+};
+
+static const struct backend_snapshots sql_snapshots = { .snapshot_begun = sql_snapshot_begun };
+
+static const struct backend_upkeep sql_upkeep = { BACKEND_UPKEEP };
+
+static const struct backend_ops sql_ops = {
+	.name = "sql",
+	.close = sql_close,
+	.snapshot_begin = sql_snapshot_begin,
+	.snapshot_end = sql_snapshot_end,
+	.commit = sql_commit,
 	BACKEND_CALLS
 	BACKEND_READS
-	BACKEND_SHARED
-	BACKEND_JOINED
+	.scans = &sql_scans,
+	.joined = &sql_joined,
+	.changes = &sql_changes,
+	.shared = &sql_shared,
+	.snapshots = &sql_snapshots,
+	.upkeep = &sql_upkeep,
+};
 #undef CALL
 #undef READ
 #undef READ_ROWS
-};
 /* clang-format on */
 
 static void init_conditions(struct sql *store)
@@ -127,7 +146,7 @@ static struct sql *new_store(const struct sql_driver *driver, const struct url *
 
 	if (!store)
 		return NULL;
-	store->backend.ops = &sql_ops;
+	backend_init(&store->backend, &sql_ops);
 	store->backend.read_only = options->read_only;
 	store->texts.driver = driver;
 	store->guest = !options->owner;

@@ -19,7 +19,11 @@ int sql_snapshot_begun(struct backend *backend, struct backend_snapshot *snapsho
 		       struct backend_snapshot *snapshot SLOTS_BEHIND parameters);
 #define READ_ROWS READ
 BACKEND_READS
+BACKEND_SCANS
 BACKEND_SHARED
+#define CALL(...)
+BACKEND_CHANGES
+#undef CALL
 BACKEND_JOINED
 #undef READ
 #undef READ_ROWS

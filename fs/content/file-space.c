@@ -193,8 +193,9 @@ int file_seek(struct tree *tree, struct inode *inode, uint64_t offset, int whenc
 	}
 	r = view_begin(tree, 0, &view);
 	if (r == 0)
-		r = ASK(&view, chunk_list, inode->node.ino, (int64_t)(offset / BACKEND_CHUNK),
-			INT64_MAX, seek_chunk, &seeking);
+		r = backend_chunk_list(view.backend, view.snapshot, inode->node.ino,
+				       (int64_t)(offset / BACKEND_CHUNK), INT64_MAX, seek_chunk,
+				       &seeking);
 	if (r < 0)
 		return r;
 	if (whence == SEEK_DATA && (!seeking.found || seeking.offset >= inode->node.size))

@@ -246,7 +246,8 @@ static int add_size(void *arg, int64_t chunk, size_t size)
 static int stored_in(struct view *view, uint64_t ino, struct span span, uint64_t *ret_stored)
 {
 	*ret_stored = 0;
-	return ASK(view, chunk_list, ino, span.first, span.last, add_size, ret_stored);
+	return backend_chunk_list(view->backend, view->snapshot, ino, span.first, span.last,
+				  add_size, ret_stored);
 }
 
 int stored_now(struct tree *tree, uint64_t ino, struct span span, uint64_t *ret_stored)

@@ -70,7 +70,7 @@ int key_heed(struct tree *tree, const struct view *view, struct bytes session, s
 
 	if (!view->past || !session.data)
 		return 0;
-	r = ASK(view, change_find, session, key, &change);
+	r = backend_change_find(view->backend, view->snapshot, session, key, &change);
 	if (r < 0)
 		return r == -ENOENT ? 0 : r;
 	want(tree, session, key);
@@ -173,7 +173,7 @@ static int wait_for_taker(struct tree *tree, struct catching_up *up)
 		up->asked = ++tree->taker.asked;
 	steps = tree->taker.steps;
 	pthread_mutex_unlock(&tree->taker.lock);
-	tree->backend->ops->wake(tree->backend);
+	backend_wake(tree->backend);
 	pthread_mutex_lock(&tree->taker.lock);
 	if (answered(tree, up->asked, PATIENCE_MS, UINT64_MAX) ||
 	    answered(tree, up->asked, LOCKED_MS - PATIENCE_MS, steps)) {
@@ -260,7 +260,7 @@ int rest_wait(struct tree *tree)
 	uint64_t steps;
 	bool ended;
 
-	tree->backend->ops->wake(tree->backend);
+	backend_wake(tree->backend);
 	pthread_mutex_lock(&tree->taker.lock);
 	steps = tree->taker.steps;
 	while (tree->rest.any && tree->taker.runs && !tree->stopping &&
@@ -318,7 +318,7 @@ void taker_stop(struct tree *tree)
 {
 	if (!tree->taker.runs)
 		return;
-	tree->backend->ops->wake(tree->backend);
+	backend_wake(tree->backend);
 	pthread_join(tree->taker.thread, NULL);
 	pthread_mutex_lock(&tree->taker.lock);
 	tree->taker.runs = tree->taker.late = false;

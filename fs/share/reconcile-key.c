@@ -265,7 +265,7 @@ int64_t changed_since(struct reconciling *reconciling, struct bytes session, str
 	struct since since = { .session = session, .key = key, .first = INT64_MAX };
 	struct backend_change change;
 
-	if (ASK(view, change_find, session, key, &change) == 0)
+	if (backend_change_find(view->backend, view->snapshot, session, key, &change) == 0)
 		return change.session.data ? change.first : INT64_MIN;
 	(void)backend_feed_list(view->backend, view->snapshot, heed_note, &since);
 	return since.first;

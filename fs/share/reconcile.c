@@ -121,11 +121,13 @@ static int collect_wanted(struct reconciling *reconciling)
 		struct collecting collecting = { reconciling, session };
 
 		if (wanted->whole) {
-			r = ASK(view, change_list, keep_of_session, &collecting);
+			r = backend_change_list(view->backend, view->snapshot, keep_of_session,
+						&collecting);
 			reconciling->wanted = reconciling->count;
 			continue;
 		}
-		r = ASK(view, change_find, session, buf_bytes(&wanted->key), &change);
+		r = backend_change_find(view->backend, view->snapshot, session,
+					buf_bytes(&wanted->key), &change);
 		if (r == 0 && change.session.data)
 			r = keep_change(reconciling, &change);
 		reconciling->wanted = reconciling->count;
@@ -148,7 +150,7 @@ static int reconcile_collect(struct reconciling *reconciling)
 		r = aparts_collect(reconciling);
 	reconciling->wanted = reconciling->count;
 	if (r == 0)
-		r = ASK(view, change_list, keep_change, reconciling);
+		r = backend_change_list(view->backend, view->snapshot, keep_change, reconciling);
 	if (r == 0 && reconciling->all)
 		r = ASK(view, key_list, none, none, keep_key, reconciling);
 	if (r == 0 && reconciling->all)

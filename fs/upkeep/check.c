@@ -408,7 +408,7 @@ int check_store(struct backend *backend, backend_report_fn *report, void *arg,
 	struct checking checking = { .backend = backend, .report = report, .arg = arg };
 	int r;
 
-	r = backend->ops->check(backend, report, arg, &checking.result.damage);
+	r = backend_check(backend, report, arg, &checking.result.damage);
 	if (r < 0)
 		return r;
 	checking.result.violations = (uint64_t)r;

@@ -236,7 +236,7 @@ static int delete_orphans(struct tree *tree, bool opening, bool shared)
 
 	r = view_begin(tree, BACKEND_ANYWAY | BACKEND_ORPHANS, &view);
 	if (r == 0)
-		r = ASK(&view, change_list, keep_changed, &orphans);
+		r = backend_change_list(view.backend, view.snapshot, keep_changed, &orphans);
 	if (r == 0 && shared)
 		r = backend_orphan_list(view.backend, view.snapshot, keep_unneeded, &orphans);
 	else if (r == 0)

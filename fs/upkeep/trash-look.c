@@ -80,7 +80,8 @@ int family_look(struct view *view, const struct entries *homes,
 	const struct backend_node *first = &homes->item[0].node;
 	struct backend_session_stat stat = { 0 };
 	int64_t restored, newest = 0;
-	int r = rows ? 0 : ASK(view, session_stat, first->session, &stat);
+	int r = rows ? 0 :
+		       backend_session_stat(view->backend, view->snapshot, first->session, &stat);
 
 	if (r < 0 && r != -ENOENT)
 		return r;

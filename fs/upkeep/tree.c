@@ -58,8 +58,7 @@ static void *tree_take(void *arg)
 	bool more = false;
 
 	while (!tree->stopping) {
-		bool told = tree->backend->ops->change_wait(tree->backend,
-							    more ? 0 : TIMES_INTERVAL) > 0;
+		bool told = backend_change_wait(tree->backend, more ? 0 : TIMES_INTERVAL) > 0;
 		bool due = taker_asked(tree, &asked) || told;
 
 		if (tree->stopping)

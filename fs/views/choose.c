@@ -232,8 +232,8 @@ static int rows_look(struct looking *looking, bool back, backend_row_time_fn *fn
 	if (of->documents)
 		return documents_look(of, start, back, timed, looking);
 	if (asks_times(of->question) || is_text(looking))
-		return ASK(view, row_read_times, session, key, start, back, UINT64_MAX, timed,
-			   looking);
+		return backend_row_read_times(view->backend, view->snapshot, session, key, start,
+					      back, UINT64_MAX, timed, looking);
 	if (back)
 		return ASK(view, row_read_back, session, key, start,
 			   question_needs_line(of->question) ? UINT64_MAX : looking->most, untimed,

@@ -234,8 +234,8 @@ static int read_document(struct window_view *view, const struct numbered *item,
 		.uid = node.uid,
 		.gid = node.gid,
 	};
-	r = ASK(&view->view, row_read_times, node.session, node.key, INT64_MIN, false, 1, read_row,
-		reading);
+	r = backend_row_read_times(view->view.backend, view->view.snapshot, node.session, node.key,
+				   INT64_MIN, false, 1, read_row, reading);
 	backend_node_done(&node);
 	return r < 0 ? r : reading->result;
 }

@@ -206,7 +206,7 @@ static int change(const struct config *config, const char *store, char **ret_why
 	if (r < 0)
 		return r;
 	if (config->set[SETTING_MAX_SIZE] && *config->set[SETTING_MAX_SIZE] &&
-	    !backend->ops->set_quota)
+	    !backend_has_quota(backend))
 		return str_explain(ret_why, -EOPNOTSUPP,
 				   "%s: max_size is for stores in files; on a server, its "
 				   "administrator limits the room",

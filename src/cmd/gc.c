@@ -138,8 +138,7 @@ static int look_at(struct gc *gc, struct backend_snapshot *snapshot, struct foun
 
 static int read_sessions(struct gc *gc, struct backend_snapshot *snapshot)
 {
-	const struct backend_ops *ops = gc->backend->ops;
-	int r = ops->session_list(gc->backend, snapshot, keep_sum, gc);
+	int r = backend_session_list(gc->backend, snapshot, keep_sum, gc);
 
 	if (r == 0 && gc->n_sums)
 		qsort(gc->sums, gc->n_sums, sizeof(*gc->sums), compare_sums);

@@ -28,9 +28,9 @@ static int ask_rows(struct backend *backend, struct summary_questions *questions
 
 	if (r < 0)
 		return r;
-	r = backend->ops->session_list(backend, snapshot, on_session, questions);
+	r = backend_session_list(backend, snapshot, on_session, questions);
 	if (r == 0 && questions->day)
-		r = backend->ops->day_list(backend, snapshot, questions->day, questions->arg);
+		r = backend_day_list(backend, snapshot, questions->day, questions->arg);
 	backend->ops->snapshot_end(backend, snapshot);
 	if (r == 0 && questions->day)
 		r = backend->ops->space(backend, &questions->space);

@@ -34,8 +34,8 @@ static int on_key(void *arg, struct bytes session, struct bytes key,
 	(void)stat;
 	if (titling->keys++ == TITLE_KEYS)
 		return 1;
-	r = backend->ops->row_read_times(backend, titling->snapshot, session, key, INT64_MIN, false,
-					 TITLE_ROWS, on_row, titling);
+	r = backend_row_read_times(backend, titling->snapshot, session, key, INT64_MIN, false,
+				   TITLE_ROWS, on_row, titling);
 	return r < 0 ? r : titling->title->size > titling->before;
 }
 

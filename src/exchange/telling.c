@@ -369,8 +369,8 @@ static int tell_key(void *arg, struct bytes session, struct bytes key,
 	telling->session = session;
 	telling->key = key;
 	telling->kept = false;
-	return ASK(telling, row_read_times, session, key, INT64_MIN, false, UINT64_MAX, tell_row,
-		   telling);
+	return backend_row_read_times(telling->from, telling->snapshot, session, key, INT64_MIN,
+				      false, UINT64_MAX, tell_row, telling);
 }
 
 static int tell_setting(void *arg, struct bytes name, struct bytes data)

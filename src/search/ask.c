@@ -288,9 +288,8 @@ static int tell(struct asking *asking, const struct chosen *chosen)
 	const struct place *place = &asking->places[chosen->place];
 	struct backend *backend = asking->index->backend;
 	struct telling telling = { .asking = asking, .chosen = chosen };
-	int r = backend->ops->row_read_times(backend, asking->index->snapshot, session_of(place),
-					     key_of(place), chosen->item, false, 1, on_row,
-					     &telling);
+	int r = backend_row_read_times(backend, asking->index->snapshot, session_of(place),
+				       key_of(place), chosen->item, false, 1, on_row, &telling);
 
 	return r < 0 ? r : telling.result;
 }

@@ -132,8 +132,8 @@ static int read_key(struct updating *updating, struct bytes session, struct byte
 	if (r == -ENOENT)
 		return set_key(updating, generation, NULL);
 	if (r == 0)
-		r = backend->ops->row_read_times(backend, updating->walk.snapshot, session, key,
-						 from, false, UINT64_MAX, on_row, updating);
+		r = backend_row_read_times(backend, updating->walk.snapshot, session, key, from,
+					   false, UINT64_MAX, on_row, updating);
 	return r < 0 && r != -ENOENT ? r : set_key(updating, generation, &stat);
 }
 

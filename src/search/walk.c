@@ -35,7 +35,7 @@ static int on_change(void *arg, const struct backend_change *change)
 int walk_changes(struct walk *walk)
 {
 	struct backend *backend = walk->backend;
-	int r = backend->ops->change_list(backend, walk->snapshot, on_change, walk);
+	int r = backend_change_list(backend, walk->snapshot, on_change, walk);
 
 	/* What may be anything is read as a whole. */
 	if (!walk->most)

@@ -132,7 +132,7 @@ int settings_agree(struct backend *backend, const struct options *options, char 
 	struct settings settings;
 	int r = settings_read(backend, &settings, NULL, ret_why);
 
-	if (options->set_max_size && !backend->ops->set_quota)
+	if (options->set_max_size && !backend_has_quota(backend))
 		return str_explain(ret_why, -EOPNOTSUPP,
 				   "max_size is for stores in files; on a server, its "
 				   "administrator limits the room");

@@ -240,13 +240,13 @@ EveryStore(changes, of_ours_are_not_others)
 
 EveryStore(waiting, ends_when_the_time_has_passed)
 {
-	cr_assert_eq(backend->ops->change_wait(backend, 60), 0);
+	cr_assert_eq(backend_change_wait(backend, 60), 0);
 }
 
 EveryStore(waiting, ends_at_once_after_a_wake)
 {
-	backend->ops->wake(backend);
+	backend_wake(backend);
 
-	cr_assert_eq(backend->ops->change_wait(backend, 20000), 1);
-	cr_assert_eq(backend->ops->change_wait(backend, 60), 0, "one wake is one wake");
+	cr_assert_eq(backend_change_wait(backend, 20000), 1);
+	cr_assert_eq(backend_change_wait(backend, 60), 0, "one wake is one wake");
 }

@@ -62,7 +62,7 @@ static void note_first(struct backend *backend, struct noted *noted)
 	struct backend_snapshot *snapshot = look(backend);
 
 	*noted = (struct noted){ 0 };
-	cr_assert_eq(backend->ops->change_list(backend, snapshot, note, noted), 0);
+	cr_assert_eq(backend_change_list(backend, snapshot, note, noted), 0);
 	cr_assert_eq(noted->done.type, BACKEND_CHANGE_DONE, "no change waits");
 	unlook(backend, snapshot);
 }
@@ -102,7 +102,7 @@ static int past_error(struct backend *backend)
 static int found(struct bytes session, struct bytes key, struct backend_change *ret_change)
 {
 	struct backend_snapshot *snapshot = look(store);
-	int r = store->ops->change_find(store, snapshot, session, key, ret_change);
+	int r = backend_change_find(store, snapshot, session, key, ret_change);
 
 	unlook(store, snapshot);
 	return r;
@@ -326,7 +326,7 @@ Test(others, changes_that_were_set_apart_are_waited_for_by_nobody)
 
 	cr_assert_eq(snapshot_error(store), 0);
 	cr_assert_eq(COMMIT(store, row_put(S, K, 3, BYTES("mine"))), 0);
-	cr_assert_eq(store->ops->change_wait(store, 60), 0);
+	cr_assert_eq(backend_change_wait(store, 60), 0);
 	cr_assert_str_eq(changes_of(store), "s/k from 5 apart");
 	other_runs(other, INSERT "VALUES ('t', 'k', 0, '{}')");
 	cr_assert_str_eq(changes_of(store), "s/k from 5 apart t/k from 0");
@@ -409,7 +409,7 @@ Test(others, ids_that_are_not_text_are_skipped_and_told_by_the_check)
 				 "('s', 'k', 0, '{}'), ('t', x'6b', 0, '{}'), ('u', 'k', 0, '{}')");
 
 	cr_assert_str_eq(keys_of(store), "s/k[0-0] u/k[0-0]");
-	cr_assert_eq(store->ops->check(store, keep_last, sentence, &damage), 1);
+	cr_assert_eq(backend_check(store, keep_last, sentence, &damage), 1);
 	cr_assert_eq(damage, 0);
 	cr_assert(strstr(sentence, "3 rows"), "%s", sentence);
 }
@@ -493,9 +493,9 @@ Test(others, changes_end_a_wait_within_100_ms)
 		pthread_t thread;
 		int64_t at, seen;
 
-		cr_assert_eq(store->ops->change_wait(store, 50), 0);
+		cr_assert_eq(backend_change_wait(store, 50), 0);
 		cr_assert_eq(pthread_create(&thread, NULL, insert_soon, &at), 0);
-		cr_assert_eq(store->ops->change_wait(store, 10000), 1);
+		cr_assert_eq(backend_change_wait(store, 10000), 1);
 		seen = milliseconds();
 		pthread_join(thread, NULL);
 		best = MIN(best, seen - at);
@@ -521,7 +521,7 @@ Test(others, changes_are_all_that_ends_a_wait)
 	int64_t count = 0;
 
 	cr_assert_eq(pthread_create(&thread, NULL, append_for_a_second, &count), 0);
-	cr_assert_eq(store->ops->change_wait(store, 900), 0, "our own appends woke the watcher");
+	cr_assert_eq(backend_change_wait(store, 900), 0, "our own appends woke the watcher");
 	pthread_join(thread, NULL);
 	cr_assert_gt(count, 10);
 }
@@ -622,13 +622,13 @@ Test(adopted, databases_that_are_read_only_report_everything_after_each_change)
 	other = other_open(path);
 	cr_assert_eq(digest_first(store), 0);
 	cr_assert_eq(snapshot_error(store), 0);
-	cr_assert_eq(store->ops->change_wait(store, 50), 0);
+	cr_assert_eq(backend_change_wait(store, 50), 0);
 	/* Readers that began before must not make later ones believe that nothing has changed. */
 	snapshot = look(store);
 	unlook(store, snapshot);
 
 	other_runs(other, INSERT "VALUES ('t', 'k', 1, '{}')");
-	cr_assert_eq(store->ops->change_wait(store, 20000), 1);
+	cr_assert_eq(backend_change_wait(store, 20000), 1);
 	cr_assert_eq(snapshot_error(store), -ESTALE);
 	cr_assert_eq(snapshot_error(store), -ESTALE, "it waits until digested");
 	cr_assert_eq(digest_first(store), 0);
@@ -864,7 +864,7 @@ Test(others, whose_times_are_in_several_forms_are_summed_up_by_the_times)
 	other_runs(other, "UPDATE agentscope_sessions SET updated_at = created_at");
 
 	snapshot = look(store);
-	cr_assert_eq(store->ops->session_list(store, snapshot, keep_stat, &stat), 0);
+	cr_assert_eq(backend_session_list(store, snapshot, keep_stat, &stat), 0);
 	unlook(store, snapshot);
 	cr_assert_eq(stat.created, 1234562400000000000);
 	cr_assert_eq(stat.updated, 1234566000000000000);

@@ -355,8 +355,8 @@ const char *rows_timed(struct backend *backend, struct backend_snapshot *snapsho
 		       uint64_t most)
 {
 	struct buf *shown = next_shown();
-	int r = backend->ops->row_read_times(backend, snapshot, session, key, from, back, most,
-					     show_timed, shown);
+	int r = backend_row_read_times(backend, snapshot, session, key, from, back, most,
+				       show_timed, shown);
 
 	cr_assert_eq(r, 0, "row_read_times: %d", r);
 	return finish(shown);
@@ -495,7 +495,7 @@ const char *chunk_sizes_of(struct backend *backend, uint64_t ino, int64_t first,
 {
 	struct backend_snapshot *snapshot = look(backend);
 	struct buf *shown = next_shown();
-	int r = backend->ops->chunk_list(backend, snapshot, ino, first, last, show_size, shown);
+	int r = backend_chunk_list(backend, snapshot, ino, first, last, show_size, shown);
 
 	cr_assert_eq(r, 0, "chunk_list: %d", r);
 	unlook(backend, snapshot);
@@ -544,7 +544,7 @@ const char *changes_of(struct backend *backend)
 {
 	struct backend_snapshot *snapshot = look(backend);
 	struct buf *shown = next_shown();
-	int r = backend->ops->change_list(backend, snapshot, show_change, shown);
+	int r = backend_change_list(backend, snapshot, show_change, shown);
 
 	cr_assert_eq(r, 0, "change_list: %d", r);
 	unlook(backend, snapshot);

@@ -27,7 +27,7 @@ struct backend *one, *two;
 /* See who else is there. */
 void look_around(struct backend *backend)
 {
-	for (int i = 0; backend->ops->change_wait(backend, 0); i++)
+	for (int i = 0; backend_change_wait(backend, 0); i++)
 		cr_assert_lt(i, 500, "there is always something new");
 }
 
@@ -399,11 +399,11 @@ Mounts(what_comes_behind_too_much_is_told_too)
 	}
 	for (int i = 0; i < PARTS; i++)
 		cr_expect_eq(backend_commit(one, ops + i * NODES, NODES, 0), 0);
-	two->ops->change_wait(two, 0);
+	backend_change_wait(two, 0);
 	waiting(two);
 	n = last_told;
 	cr_expect_eq(COMMIT(one, row_insert(S, K, 0, BYTES("1"))), 0);
-	two->ops->change_wait(two, 0);
+	backend_change_wait(two, 0);
 	backend_feed_done(two, n);
 	cr_expect_eq(COMMIT(two, row_insert(S, K, 1, BYTES("1"))), -ESTALE);
 	cr_expect_str_eq(waiting(two), "rows sess/messages from 0 added");
@@ -709,7 +709,7 @@ Mounts(a_setting_of_one_is_the_other_s_too_and_wakes_it)
 {
 	look_around(two);
 	cr_expect_eq(COMMIT(one, setting(BYTES("ttl"), BYTES("60"))), 0);
-	cr_expect_eq(two->ops->change_wait(two, 10000), 1);
+	cr_expect_eq(backend_change_wait(two, 10000), 1);
 	cr_expect_eq(snapshot_error(two), 0, "there is nothing to digest");
 	cr_expect_str_eq(settings_of(two), "ttl=60");
 	cr_expect_eq(COMMIT(two, setting(BYTES("ttl"), BYTES(""))), 0);

@@ -442,7 +442,7 @@ Test(opening, for_reading_tells_a_frozen_reader_once_that_something_moved)
 
 	cr_assert_str_eq(changes_of(backend), "");
 	COMMIT(writer, row_insert(S, K, 0, BYTES("{}")));
-	cr_assert_eq(backend->ops->change_wait(backend, 20000), 1);
+	cr_assert_eq(backend_change_wait(backend, 20000), 1);
 	cr_assert_eq(snapshot_error(backend), 0);
 	cr_assert_str_eq(changes_of(backend), "everything");
 	cr_assert_str_eq(changes_of(backend), "");

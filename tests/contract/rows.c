@@ -236,8 +236,8 @@ EveryStore(rows, are_read_with_when_each_was_made)
 	for (int back = 0; back < 2; back++) {
 		int64_t updated = 0;
 
-		cr_expect_eq(backend->ops->row_read_times(backend, snapshot, S, K, 1, back, 1,
-							  keep_updated, &updated),
+		cr_expect_eq(backend_row_read_times(backend, snapshot, S, K, 1, back, 1,
+						    keep_updated, &updated),
 			     0);
 		cr_expect_eq(updated / 1000000000, 1500000005);
 	}
@@ -261,11 +261,11 @@ EveryStore(rows, with_their_times_end_when_the_callback_says_so)
 	snapshot = look(backend);
 
 	for (int back = 0; back < 2; back++) {
-		cr_expect_eq(backend->ops->row_read_times(backend, snapshot, S, K, 0, back, 9,
-							  stop_timed, &stop),
+		cr_expect_eq(backend_row_read_times(backend, snapshot, S, K, 0, back, 9, stop_timed,
+						    &stop),
 			     0);
-		cr_expect_eq(backend->ops->row_read_times(backend, snapshot, S, K, 0, back, 9,
-							  stop_timed, &fail),
+		cr_expect_eq(backend_row_read_times(backend, snapshot, S, K, 0, back, 9, stop_timed,
+						    &fail),
 			     -ELOOP);
 	}
 	unlook(backend, snapshot);
@@ -497,7 +497,7 @@ static void sessions_are(struct backend *backend, backend_session_fn *fn, const 
 
 	cr_assert_eq(buf_reserve(&shown, 1), 0);
 	shown.data[0] = '\0';
-	cr_assert_eq(backend->ops->session_list(backend, snapshot, fn, &shown), 0);
+	cr_assert_eq(backend_session_list(backend, snapshot, fn, &shown), 0);
 	unlook(backend, snapshot);
 	cr_assert_str_eq(shown.data, expected);
 }
@@ -550,7 +550,7 @@ EveryStore(sessions, tell_the_oldest_row_and_the_last_change)
 	usleep(5000);
 	COMMIT(backend, row_insert(S, BYTES("a"), 0, BYTES("1")));
 	snapshot = look(backend);
-	cr_assert_eq(backend->ops->session_list(backend, snapshot, keep_stat, &stat), 0);
+	cr_assert_eq(backend_session_list(backend, snapshot, keep_stat, &stat), 0);
 	unlook(backend, snapshot);
 
 	cr_assert_geq(stat.created, before);
@@ -572,7 +572,7 @@ EveryStore(days, add_up_the_rows_that_were_made_on_them)
 
 	COMMIT(backend, row_insert(S, K, 0, BYTES("1")), row_insert(S, K, 1, BYTES("22")));
 	snapshot = look(backend);
-	cr_assert_eq(backend->ops->day_list(backend, snapshot, keep_day, &day), 0);
+	cr_assert_eq(backend_day_list(backend, snapshot, keep_day, &day), 0);
 	unlook(backend, snapshot);
 
 	cr_assert_leq(llabs(day.day - today), 1);
@@ -717,22 +717,21 @@ EveryStore(sessions, are_asked_for_one_at_a_time)
 	const struct backend_node node = session_node(2, BYTES("empty"), 2);
 	struct backend_session_stat stat, listed;
 	struct backend_snapshot *snapshot;
-	const struct backend_ops *ops = backend->ops;
 
 	COMMIT(backend, node_put(&node), row_insert(S, K, 0, BYTES("1")),
 	       row_insert(S, BYTES("a"), 3, BYTES("22")),
 	       row_insert(BYTES("sess2"), K, 0, BYTES("333")));
 	snapshot = look(backend);
 
-	cr_assert_eq(ops->session_stat(backend, snapshot, S, &stat), 0);
+	cr_assert_eq(backend_session_stat(backend, snapshot, S, &stat), 0);
 	cr_assert_eq(stat.keys, 2);
 	cr_assert_eq(stat.items, 2);
 	cr_assert_eq(stat.bytes, 3);
-	cr_assert_eq(ops->session_stat(backend, snapshot, BYTES("sess2"), &stat), 0);
-	cr_assert_eq(ops->session_list(backend, snapshot, keep_stat, &listed), 0);
+	cr_assert_eq(backend_session_stat(backend, snapshot, BYTES("sess2"), &stat), 0);
+	cr_assert_eq(backend_session_list(backend, snapshot, keep_stat, &listed), 0);
 	cr_assert_eq(stat.updated, listed.updated);
 	cr_assert_eq(stat.bytes, listed.bytes);
-	cr_assert_eq(ops->session_stat(backend, snapshot, BYTES("empty"), &stat), -ENOENT);
-	cr_assert_eq(ops->session_stat(backend, snapshot, BYTES("none"), &stat), -ENOENT);
+	cr_assert_eq(backend_session_stat(backend, snapshot, BYTES("empty"), &stat), -ENOENT);
+	cr_assert_eq(backend_session_stat(backend, snapshot, BYTES("none"), &stat), -ENOENT);
 	unlook(backend, snapshot);
 }

@@ -37,7 +37,7 @@ static int64_t stamp(void)
 	struct backend_snapshot *snapshot = look(backend);
 	int count = 0;
 
-	cr_assert_eq(backend->ops->change_list(backend, snapshot, keep, &count), 0);
+	cr_assert_eq(backend_change_list(backend, snapshot, keep, &count), 0);
 	unlook(backend, snapshot);
 	cr_assert_eq(count, 1);
 	return change.stamp;
@@ -133,7 +133,7 @@ Test(others, end_a_wait)
 	backend = fresh_store(0);
 	look_around(backend);
 	INSERT(0, "1");
-	cr_expect_eq(backend->ops->change_wait(backend, 20000), 1);
+	cr_expect_eq(backend_change_wait(backend, 20000), 1);
 }
 
 Test(others, may_have_made_the_table)
@@ -219,7 +219,7 @@ Test(others, fill_a_gap_and_add_nothing_behind_the_last_row)
 		else
 			INSERT(1, "2");
 		snapshot = look(backend);
-		cr_expect_eq(backend->ops->change_find(backend, snapshot, S, K, &change), 0);
+		cr_expect_eq(backend_change_find(backend, snapshot, S, K, &change), 0);
 		unlook(backend, snapshot);
 		cr_expect_eq(change.rewritten, !i, "%d", i);
 		cr_expect_eq(done(stamp(), false), 0);
@@ -264,7 +264,7 @@ Test(others, that_spell_a_key_in_two_ways_have_the_rows_of_each)
 	cr_expect_eq(backend->ops->key_list(backend, snapshot, (struct bytes){ 0 },
 					    (struct bytes){ 0 }, tell_key, &keys),
 		     0);
-	cr_expect_eq(backend->ops->session_list(backend, snapshot, tell_session, &sessions), 0);
+	cr_expect_eq(backend_session_list(backend, snapshot, tell_session, &sessions), 0);
 	cr_expect_eq(backend_session_keys(backend, snapshot, S, (struct bytes){ 0 }, tell_key,
 					  &of_one),
 		     0);
@@ -439,20 +439,20 @@ Test(others, wait_for_a_turn_in_which_nothing_is_committed_a_second)
 	one = shared_store(0, NULL);
 	two = shared_store(0, one);
 	look_around(one);
-	one->ops->turn(one, true);
+	backend_turn(one, true);
 	begun = sql_milliseconds();
 	cr_expect_eq(COMMIT(two, row_insert(S, K, 0, BYTES("1"))), 0, "it is taken away");
 	cr_expect_geq(sql_milliseconds() - begun, 1000, "not before");
 	digest(one);
 	cr_expect_eq(COMMIT(one, row_insert(S, K, 1, BYTES("2"))), 0, "and was only a turn");
-	one->ops->turn(one, false);
-	one->ops->turn(one, true);
-	two->ops->turn(two, true);
+	backend_turn(one, false);
+	backend_turn(one, true);
+	backend_turn(two, true);
 	digest(two);
 	cr_expect_eq(COMMIT(two, row_insert(S, K, 2, BYTES("3"))), 0, "to have one, too");
-	one->ops->turn(one, false);
+	backend_turn(one, false);
 	cr_expect_str_eq(server_asks("SELECT turn FROM sessfs_store"), "2", "not one's own");
-	two->ops->turn(two, false);
+	backend_turn(two, false);
 }
 
 /* As when a connection was lost: the one that is still on its way is too late, also behind what
@@ -486,7 +486,7 @@ Test(others, that_have_ended_a_mount_see_nothing_of_what_it_commits)
 		look_around(one);
 		end_first();
 		if (heard)
-			cr_expect_eq(one->ops->change_wait(one, 20000), 1);
+			cr_expect_eq(backend_change_wait(one, 20000), 1);
 		cr_expect_eq(COMMIT(one, row_insert(S, K, 0, BYTES("1"))), -ESTALE);
 		cr_expect_str_eq(rows_of(two, S, K), "");
 		digest(one);
@@ -508,11 +508,11 @@ Test(others, that_have_ended_a_mount_make_it_join_again_once)
 	for (uint64_t number = 1; number <= TIMES; number++) {
 		server_runs("DELETE FROM sessfs_mount");
 		server_runs("UPDATE sessfs_store SET epoch = epoch + 1");
-		while (one->ops->lease(one) == number)
-			one->ops->change_wait(one, 5);
+		while (backend_lease(one) == number)
+			backend_change_wait(one, 5);
 		digest(one);
 		look_around(one);
-		cr_assert_eq(one->ops->lease(one), number + 1, "%d", (int)number);
+		cr_assert_eq(backend_lease(one), number + 1, "%d", (int)number);
 	}
 	cr_expect_str_eq(server_asks("SELECT MAX(number) FROM sessfs_mount"), last);
 }
@@ -635,7 +635,7 @@ Test(others, that_join_end_nobody_who_is_silent)
 	server_runs("UPDATE sessfs_mount SET seen_at = seen_at - INTERVAL '20' SECOND");
 	two = shared_store(0, one);
 	cr_expect_str_eq(server_asks("SELECT COUNT(*) FROM sessfs_mount"), "2");
-	cr_expect_eq(one->ops->lease(one), 1);
+	cr_expect_eq(backend_lease(one), 1);
 }
 
 /* It does nothing by itself any more. */
@@ -708,7 +708,7 @@ Test(others, that_are_silent_end_with_all_that_they_had)
 	digest(one);
 	cr_expect_eq(backend_use(two, 6, true), 0);
 	cr_expect(backend_on_duty(two));
-	two->ops->turn(two, true);
+	backend_turn(two, true);
 	cr_expect_str_eq(server_asks(left), "2111");
 	let_lapse();
 	cr_expect_str_eq(server_asks(left), "1000");
@@ -732,12 +732,12 @@ Test(others, that_were_ended_come_again_as_another_who_knows_nothing)
 	let_lapse();
 	cr_expect_eq(COMMIT(one, guard_unused(6)), 0);
 	three = shared_store(0, one);
-	cr_expect_eq(three->ops->lease(three), 3, "no number is given twice");
+	cr_expect_eq(backend_lease(three), 3, "no number is given twice");
 	cr_expect(backend_on_duty(three));
 	cr_expect_eq(COMMIT(three, row_insert(S, K, 0, BYTES("1"))), 0);
 	cr_expect_eq(COMMIT(two, row_insert(S, BYTES("other"), 0, BYTES("2"))), -ESTALE);
 	cr_expect_str_eq(rows_of(three, S, BYTES("other")), "");
-	cr_expect_eq(two->ops->lease(two), 4);
+	cr_expect_eq(backend_lease(two), 4);
 	cr_expect_not(backend_on_duty(two), "another one is by now");
 	cr_expect_eq(snapshot_error(two), -ESTALE);
 	cr_expect_eq(COMMIT(two, row_insert(S, BYTES("other"), 0, BYTES("2"))), -ESTALE,
@@ -832,13 +832,13 @@ Test(others, come_while_a_long_transaction_is_made_and_are_told_of_uses_behind_i
 	};
 
 	one = shared_store(0, NULL);
-	cr_assert_eq(one->ops->use(one, 5, true), 1);
+	cr_assert_eq(backend_use(one, 5, true), 1);
 	two = shared_store(0, one);
 	cr_expect_eq(one->ops->commit(one, &batch, 0), 0);
 	/* It cannot go back, so that this would be missing if it had been given up. */
 	cr_expect_str_eq(rows_of(one, S, K), "0=1 1=2");
 	while (strcmp(server_asks("SELECT COUNT(*) FROM sessfs_use"), "1") != 0)
-		one->ops->change_wait(one, 20);
+		backend_change_wait(one, 20);
 }
 
 /* For as long as a lease is. */
@@ -850,7 +850,7 @@ Test(others, that_are_silent_are_waited_for_by_who_wants_to_be_alone)
 	log_set_sink(NULL);
 	cr_expect(sql_of(one)->watch.running);
 	cr_expect_eq(COMMIT(one, row_insert(S, K, 0, BYTES("1"))), 0);
-	cr_expect_eq(one->ops->lease(one), 1);
+	cr_expect_eq(backend_lease(one), 1);
 }
 
 Test(others, that_stay_silent_are_ended_by_who_wants_to_be_alone)

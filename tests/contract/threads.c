@@ -309,7 +309,7 @@ static void *wait_long(void *arg)
 {
 	struct worker *worker = arg;
 
-	worker->failures = worker->backend->ops->change_wait(worker->backend, 30000) != 1;
+	worker->failures = backend_change_wait(worker->backend, 30000) != 1;
 	return NULL;
 }
 
@@ -320,7 +320,7 @@ EveryStore(threads, that_wait_are_woken)
 
 	cr_assert_eq(pthread_create(&thread, NULL, wait_long, &worker), 0);
 	COMMIT(backend, row_insert(S, K, 0, BYTES("{}")));
-	backend->ops->wake(backend);
+	backend_wake(backend);
 	pthread_join(thread, NULL);
 
 	cr_assert_eq(worker.failures, 0);

@@ -67,7 +67,7 @@ Test(faults, count_the_calls_that_can_fail)
 	backend->ops->node_get(backend, snapshot, 1, &node);
 	backend_node_done(&node);
 	unlook(backend, snapshot);
-	backend->ops->wake(backend);
+	backend_wake(backend);
 	COMMIT(backend, row_insert(S, K, 0, BYTES("a")));
 	backend->ops->sync(backend);
 

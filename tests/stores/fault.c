@@ -129,8 +129,16 @@ BACKEND_READS
 #undef READ_ROWS
 #define CALL(slot, parameters, arguments)                                                          \
 	FORWARD(slot, backend_##slot, parameters, arguments, strike(backend))
+#define READ_ROWS(slot, parameters, arguments)                                                     \
+	FORWARD(slot, backend_##slot,                                                              \
+		(struct backend_snapshot *snapshot SLOTS_BEHIND parameters),                       \
+		(snapshot SLOTS_BEHIND arguments), strike_key(backend, key))
+BACKEND_SCANS
+BACKEND_CHANGES
 BACKEND_SHARED
+BACKEND_UPKEEP
 #undef CALL
+#undef READ_ROWS
 /* clang-format on */
 
 static int fault_snapshot_begin(struct backend *backend, unsigned flags,
@@ -204,19 +212,29 @@ static int fault_commit(struct backend *backend, struct backend_batch *batch, un
 }
 
 /* clang-format off */
+#define CALL(slot, ...) .slot = fault_##slot,
+#define READ_ROWS READ
+static const struct backend_scans fault_scans = { BACKEND_SCANS };
+static const struct backend_changes fault_changes = { BACKEND_CHANGES WRAPPER_CHANGES };
+static const struct backend_shared fault_shared = { BACKEND_SHARED WRAPPER_SHARED };
+static const struct backend_snapshots fault_snapshots = {
+	.snapshot_begun = wrapper_snapshot_begun,
+	.snapshot_keep = wrapper_snapshot_keep,
+};
+static const struct backend_upkeep fault_upkeep = { BACKEND_UPKEEP WRAPPER_UPKEEP };
 static const struct backend_ops fault_ops = {
 	.name = "fault",
 	.close = fault_close,
 	.snapshot_begin = fault_snapshot_begin,
 	.snapshot_end = wrapper_snapshot_end,
-	.snapshot_begun = wrapper_snapshot_begun,
 	.commit = fault_commit,
-	WRAPPER_SLOTS,
-#define CALL(slot, ...) .slot = fault_##slot,
-#define READ_ROWS READ
 	BACKEND_CALLS
 	BACKEND_READS
-	BACKEND_SHARED
+	.scans = &fault_scans,
+	.changes = &fault_changes,
+	.shared = &fault_shared,
+	.snapshots = &fault_snapshots,
+	.upkeep = &fault_upkeep,
 };
 /* clang-format on */
 

@@ -178,12 +178,22 @@ BACKEND_CALLS
 BACKEND_READS
 #undef CALL
 #undef READ
-#undef READ_ROWS
+#define CALL(slot, parameters, arguments)                                                          \
+	static int trace_##slot(struct backend *backend SLOTS_BEHIND parameters)                   \
+	{                                                                                          \
+		count(trace_of(backend), &trace_of(backend)->counts.slot, 0);                      \
+		return backend_##slot(wrapper_inner(backend) SLOTS_BEHIND arguments);              \
+	}
 #define READ(slot, parameters, arguments)                                                          \
 	FORWARD_READ(slot, backend_##slot, parameters, arguments)
-BACKEND_SHARED
+BACKEND_SCANS
 BACKEND_JOINED
+BACKEND_CHANGES
+BACKEND_SHARED
+BACKEND_UPKEEP
+#undef CALL
 #undef READ
+#undef READ_ROWS
 /* clang-format on */
 
 struct counting {
@@ -244,8 +254,8 @@ static int trace_row_read_times(struct backend *backend, struct backend_snapshot
 	int r = read_in(backend, snapshot, &counting.trace->counts.row_read_times, &snapshot);
 
 	return r < 0 ? r :
-		       inner->ops->row_read_times(inner, snapshot, session, key, from, back, most,
-						  count_timed, &counting);
+		       backend_row_read_times(inner, snapshot, session, key, from, back, most,
+					      count_timed, &counting);
 }
 
 static int trace_commit(struct backend *backend, struct backend_batch *batch, unsigned flags)
@@ -257,21 +267,32 @@ static int trace_commit(struct backend *backend, struct backend_batch *batch, un
 }
 
 /* clang-format off */
+#define CALL(slot, ...) .slot = trace_##slot,
+#define READ CALL
+#define READ_ROWS CALL
+static const struct backend_scans trace_scans = { BACKEND_SCANS };
+static const struct backend_changes trace_changes = { BACKEND_CHANGES WRAPPER_CHANGES };
+static const struct backend_shared trace_shared = { BACKEND_SHARED WRAPPER_SHARED };
+static const struct backend_snapshots trace_snapshots = {
+	.snapshot_begun = trace_snapshot_begun,
+	.snapshot_keep = wrapper_snapshot_keep,
+};
+static const struct backend_upkeep trace_upkeep = { BACKEND_UPKEEP WRAPPER_UPKEEP };
+static const struct backend_joined trace_joined = { BACKEND_JOINED };
 static const struct backend_ops trace_ops = {
 	.name = "trace",
 	.close = trace_close,
 	.snapshot_begin = trace_snapshot_begin,
 	.snapshot_end = trace_snapshot_end,
-	.snapshot_begun = trace_snapshot_begun,
 	.commit = trace_commit,
-	WRAPPER_SLOTS,
-#define CALL(slot, ...) .slot = trace_##slot,
-#define READ CALL
-#define READ_ROWS CALL
 	BACKEND_CALLS
 	BACKEND_READS
-	BACKEND_SHARED
-	BACKEND_JOINED
+	.scans = &trace_scans,
+	.joined = &trace_joined,
+	.changes = &trace_changes,
+	.shared = &trace_shared,
+	.snapshots = &trace_snapshots,
+	.upkeep = &trace_upkeep,
 };
 /* clang-format on */
 

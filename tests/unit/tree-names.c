@@ -329,8 +329,8 @@ EveryStore(tree_names, that_are_listed_have_the_size_that_was_saved_meanwhile)
 	store_ops = world_store->ops;
 	hooked = *store_ops;
 	hooked.entry_list = list_then_save;
-	hooked.entry_list_tails = NULL;
-	world_store->ops = &hooked;
+	hooked.joined = NULL;
+	backend_init(world_store, &hooked);
 	cr_assert_eq(tree_list(world_tree, dir, 0, UINT64_MAX, true, show_size, &count), 0);
 	cr_expect_eq(count, 2);
 	cr_expect_eq(world_store->ops, store_ops, "nothing was saved meanwhile");

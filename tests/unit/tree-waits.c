@@ -24,6 +24,8 @@
 static struct {
 	struct backend_ops ops;
 	const struct backend_ops *real;
+	void (*wake)(struct backend *backend);
+	void (*turn)(struct backend *backend, bool take);
 	atomic_bool armed; /* the next commit stops */
 	bool behind;	   /* once the store has it, and memory has not */
 	sem_t reached;
@@ -53,8 +55,7 @@ static void counted_turn(struct backend *backend, bool take)
 {
 	has_turn = take;
 	turns += take;
-	if (gate.real->turn)
-		gate.real->turn(backend, take);
+	gate.turn(backend, take);
 	if (take)
 		sem_post(&turned);
 }
@@ -120,7 +121,7 @@ static void counted_wake(struct backend *backend)
 {
 	gate.wakes++;
 	waits_with_turn += has_turn;
-	gate.real->wake(backend);
+	gate.wake(backend);
 }
 
 static int gate_store(struct backend *inner, struct backend **ret_backend)
@@ -131,8 +132,10 @@ static int gate_store(struct backend *inner, struct backend **ret_backend)
 	gate.real = inner->ops;
 	gate.ops = *inner->ops;
 	gate.ops.commit = gated_commit;
-	gate.ops.wake = counted_wake;
-	gate.ops.turn = counted_turn;
+	gate.wake = inner->changes.wake;
+	gate.turn = inner->shared.turn;
+	inner->changes.wake = counted_wake;
+	inner->shared.turn = counted_turn;
 	gate.ops.snapshot_begin = counted_begin;
 	gate.ops.snapshot_end = counted_end;
 	inner->ops = &gate.ops;

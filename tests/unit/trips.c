@@ -39,6 +39,9 @@ static const char *asked(void)
 		end += sprintf(end, " " #slot " %llu", (unsigned long long)counts.slot);
 #define READ_ROWS READ
 	BACKEND_READS
+	BACKEND_SCANS
+#define CALL(...)
+	BACKEND_CHANGES
 	BACKEND_SHARED
 	BACKEND_JOINED
 	if (counts.commit)

@@ -103,33 +103,48 @@ static void sqlite_close(struct backend *backend)
 }
 
 /* clang-format off */
-static const struct backend_ops sqlite_ops = {
-	.name = "sqlite",
-	.close = sqlite_close,
-	.snapshot_begin = sqlite_snapshot_begin,
-	.snapshot_end = sqlite_snapshot_end,
-	.snapshot_keep = sqlite_snapshot_keep,
+#define READ(slot, ...) .slot = sqlite_##slot,
+#define READ_ROWS READ
+#define CALL READ
+static const struct backend_scans sqlite_scans = { BACKEND_SCANS };
+
+static const struct backend_changes sqlite_changes = {
+	BACKEND_CHANGES
 	.change_waiting = sqlite_change_waiting,
-	.change_wait = sqlite_change_wait,
 	.wake = sqlite_wake,
-	.set_quota = sqlite_set_quota,
-	.commit = sqlite_commit,
-	.sync = sqlite_sync,
-	.space = sqlite_space,
-	.check = sqlite_check,
-	.copy = sqlite_copy,
+};
+
+static const struct backend_shared sqlite_shared = {
 	.is_shared = sqlite_is_shared,
 	.on_duty = sqlite_on_duty,
 	.turn = sqlite_turn,
 	.hold = sqlite_hold,
 	.use = sqlite_use,
 	.feed_done = sqlite_feed_done,
-#define READ(slot, ...) .slot = sqlite_##slot,
-#define READ_ROWS READ
-	BACKEND_READS
 	BACKEND_SHARED
-#undef READ
-#undef READ_ROWS
+};
+
+static const struct backend_snapshots sqlite_snapshots = { .snapshot_keep = sqlite_snapshot_keep };
+
+static const struct backend_upkeep sqlite_upkeep = {
+	.set_quota = sqlite_set_quota,
+	.check = sqlite_check,
+	.copy = sqlite_copy,
+};
+
+static const struct backend_ops sqlite_ops = {
+	.name = "sqlite",
+	.close = sqlite_close,
+	.snapshot_begin = sqlite_snapshot_begin,
+	.snapshot_end = sqlite_snapshot_end,
+	.commit = sqlite_commit,
+	BACKEND_CALLS
+	BACKEND_READS
+	.scans = &sqlite_scans,
+	.changes = &sqlite_changes,
+	.shared = &sqlite_shared,
+	.snapshots = &sqlite_snapshots,
+	.upkeep = &sqlite_upkeep,
 };
 /* clang-format on */
 
@@ -154,7 +169,7 @@ static int allocate(const struct backend_options *options, struct sqlite **ret_s
 	pthread_mutex_init(&store->keeper.lock, NULL);
 	pthread_mutex_init(&store->keeper.sync_lock, NULL);
 	pthread_mutex_init(&store->keeper.checkpoint_lock, NULL);
-	store->backend.ops = &sqlite_ops;
+	backend_init(&store->backend, &sqlite_ops);
 	store->backend.read_only = options->read_only;
 	store->queue.last = &store->queue.first;
 	store->guest = store->layout.runs_triggers = !options->owner;

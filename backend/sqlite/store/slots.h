@@ -16,7 +16,11 @@ bool sqlite_snapshot_keep(struct backend *backend, backend_keep_fn *keep, void *
 			  struct backend_snapshot *snapshot SLOTS_BEHIND parameters);
 #define READ_ROWS READ
 BACKEND_READS
+BACKEND_SCANS
 BACKEND_SHARED
+#define CALL(...)
+BACKEND_CHANGES
+#undef CALL
 #undef READ
 #undef READ_ROWS
 int sqlite_commit(struct backend *backend, struct backend_batch *batch, unsigned flags);
