@@ -219,35 +219,34 @@ static bool can_select(struct salvage *salvage, const char *column, const char *
 	return code == SQLITE_OK;
 }
 
-/* First the kinds of the values, a letter each as in a shape.  What another program put in the
- * place of a text as bytes is told as text; what was added to its table later, or never, is null.
- */
+/* Of the values behind the rowid all, or only their types.  What another program put in the place
+ * of a text as bytes is told as text; what was added to its table later, or never, is null. */
 static int prepare(struct salvage *salvage, unsigned set, bool with_values, const char *table)
 {
 	const char *const *columns = set & SET_ROWS ? row_columns : all_columns;
 	const int count = set & SET_ROWS ? ROW_COLUMNS : (int)ARRAY_SIZE(all_columns);
-	sqlite3_str *kinds = sqlite3_str_new(NULL), *values = sqlite3_str_new(NULL);
-	sqlite3_stmt **statement = &salvage->statements[set][with_values];
+	sqlite3_str *str = sqlite3_str_new(NULL);
 	char *text;
 	int code;
 
+	sqlite3_str_appendf(str, "SELECT %s", set & SET_ROWID ? "rowid" : "0");
 	for (int i = 0; i < count; i++) {
+		const char *format = with_values ? ", %s" : ", typeof(%s)";
 		const char *column = columns[i];
 
 		if (set & SET_ROWS && i > ROW_DATA && !can_select(salvage, column, table))
 			column = "NULL";
-		if (columns == row_columns && i == ROW_DATA)
-			column = "CASE typeof(state_data) WHEN 'blob' THEN CAST(state_data AS "
-				 "TEXT) ELSE state_data END";
-		sqlite3_str_appendf(kinds, "%ssubstr(typeof(%s), 1, 1)", i ? " || " : "", column);
-		sqlite3_str_appendf(values, ", %s", column);
+		if (set & SET_ROWS && i == ROW_DATA)
+			format = with_values ? ", CASE typeof(%s) WHEN 'blob' THEN CAST(%s AS "
+					       "TEXT) ELSE %s END" :
+					       ", replace(typeof(%s), 'blob', 'text')";
+		sqlite3_str_appendf(str, format, column, column, column);
 	}
-	text = sqlite3_mprintf("SELECT %s, %s%s FROM \"%w\"", sqlite3_str_value(kinds),
-			       set & SET_ROWID ? "rowid" : "0",
-			       with_values ? sqlite3_str_value(values) : "", table);
-	sqlite3_free(sqlite3_str_finish(kinds));
-	sqlite3_free(sqlite3_str_finish(values));
-	code = text ? sqlite3_prepare_v2(salvage->db, text, -1, statement, NULL) : SQLITE_NOMEM;
+	sqlite3_str_appendf(str, " FROM \"%w\"", table);
+	text = sqlite3_str_finish(str);
+	code = text ? sqlite3_prepare_v2(salvage->db, text, -1,
+					 &salvage->statements[set][with_values], NULL) :
+		      SQLITE_NOMEM;
 	sqlite3_free(text);
 	return code == SQLITE_OK ? 0 : code == SQLITE_NOMEM ? -ENOMEM : -ENODATA;
 }
@@ -370,21 +369,32 @@ static bool letter_fits(char letter, char kind)
 	}
 }
 
+/* A letter as in a shape; r for a real. */
+static char kind_of(sqlite3_stmt *row, int i, bool with_values)
+{
+	const unsigned char *type;
+
+	if (with_values)
+		return "?irtbn"[sqlite3_column_type(row, SALVAGE_FIRST + i)];
+	type = sqlite3_column_text(row, SALVAGE_FIRST + i);
+	return type ? (char)*type : '?';
+}
+
 /* In a column of another program's, data need be neither text nor anything: but in an index, a
  * change that is logged would look like such a row. */
 bool salvage_fits(const struct salvage *salvage, enum salvage_table table,
-		  const struct image_page *page, sqlite3_stmt *row)
+		  const struct image_page *page, sqlite3_stmt *row, bool with_values)
 {
-	const char *kinds = (const char *)sqlite3_column_text(row, 0);
-	const char *letters = salvage_shapes[table].columns;
+	const char *letter = salvage_shapes[table].columns;
 	const bool any = table == SALVAGE_ROW && salvage->foreign && page->type == IMAGE_TABLE_LEAF;
+	const int count = sqlite3_column_count(row) - SALVAGE_FIRST;
 
-	for (int i = 0; kinds && kinds[i]; i++) {
-		if (!letter_fits(*letters, kinds[i]) && !(any && i == ROW_DATA))
+	for (int i = 0; i < count; i++) {
+		if (!letter_fits(*letter, kind_of(row, i, with_values)) && !(any && i == ROW_DATA))
 			return false;
-		letters += *letters != 0;
+		letter += *letter != 0;
 	}
-	return kinds;
+	return true;
 }
 
 static sqlite3_stmt *statement_for(struct salvage *salvage, enum salvage_table table,
@@ -432,7 +442,7 @@ void salvage_show_row(struct salvage *salvage, const struct image_page *page, in
 	if (cell < 0 || cell >= (int)page->cells || !row ||
 	    !show_page(salvage, page, (unsigned)cell, 1))
 		return;
-	if (sqlite3_step(row) == SQLITE_ROW && salvage_fits(salvage, SALVAGE_ROW, page, row))
+	if (sqlite3_step(row) == SQLITE_ROW && salvage_fits(salvage, SALVAGE_ROW, page, row, true))
 		snprintf(text, 512, "session %.200s, key %.200s, item %" PRId64,
 			 sqlite3_column_text(row, SALVAGE_FIRST + ROW_SESSION),
 			 sqlite3_column_text(row, SALVAGE_FIRST + ROW_KEY),
@@ -451,13 +461,13 @@ struct counting {
 static int count_cell(void *arg, unsigned cell, sqlite3_stmt *row)
 {
 	struct counting *counting = arg;
-	const char *kinds = row ? (const char *)sqlite3_column_text(row, 0) : NULL;
 
 	(void)cell;
-	if (!kinds || strncmp(kinds, "nn", 2) == 0)
+	if (!row || (kind_of(row, 0, false) == 'n' && kind_of(row, 1, false) == 'n'))
 		return 0;
 	counting->all++;
-	counting->fit += salvage_fits(counting->salvage, counting->table, counting->page, row);
+	counting->fit +=
+		salvage_fits(counting->salvage, counting->table, counting->page, row, false);
 	return 0;
 }
 

@@ -45,13 +45,13 @@ const char *salvage_name_of(const struct salvage *salvage, enum salvage_table ta
 int salvage_leaf_open(struct salvage *salvage);
 void salvage_leaf_close(struct salvage *salvage);
 /* Visit the cells of a page as records of a table; row is NULL for one that cannot be read.
- * Without values, only to see of which table they are. */
+ * Without values it has their types instead, as typeof() says them. */
 typedef int salvage_cell_fn(void *arg, unsigned cell, sqlite3_stmt *row);
 int salvage_cells(struct salvage *salvage, enum salvage_table table, const struct image_page *page,
 		  bool with_values, salvage_cell_fn *fn, void *arg);
 /* Whether a record has the columns of its table with their types. */
 bool salvage_fits(const struct salvage *salvage, enum salvage_table table,
-		  const struct image_page *page, sqlite3_stmt *row);
+		  const struct image_page *page, sqlite3_stmt *row, bool with_values);
 /* "session s, key k, item 7": for the limits of what is lost. */
 void salvage_show_row(struct salvage *salvage, const struct image_page *page, int cell,
 		      char text[512]);

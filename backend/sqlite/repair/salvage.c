@@ -107,12 +107,12 @@ static int hand_out_cell(void *arg, unsigned cell, sqlite3_stmt *row)
 	const enum salvage_table table = handing_out->table;
 	int r = -ENODATA;
 
-	if (row && salvage_fits(salvage, table, handing_out->page, row)) {
+	if (row && salvage_fits(salvage, table, handing_out->page, row, true)) {
 		struct salvage_record record = {
 			.table = table,
 			.row = row,
 			.count = (int)strlen(salvage_shapes[table].columns),
-			.rowid = sqlite3_column_int64(row, SALVAGE_FIRST - 1),
+			.rowid = sqlite3_column_int64(row, 0),
 			.found = !(salvage->bits[number] & BIT_LIVE),
 			.old = salvage->image.stale[number],
 		};

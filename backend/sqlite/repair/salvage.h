@@ -61,7 +61,7 @@ struct salvage_record {
 	bool found; /* on a page that no tree leads to */
 	bool old;   /* of an older version of its page */
 };
-enum { SALVAGE_FIRST = 2 };
+enum { SALVAGE_FIRST = 1 };
 /* The record lives until this returns. */
 typedef int salvage_fn(void *arg, const struct salvage_record *record);
 
