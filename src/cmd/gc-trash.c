@@ -161,13 +161,6 @@ static void undo_item(struct gc *gc, struct item *item)
 		gc_say_failed(gc, item->name, r);
 }
 
-static void say_unknown(struct gc *gc, const char *name)
-{
-	log_error("%s: nothing of that name can be restored; see 'sessfs gc --list %s'", name,
-		  gc->store);
-	gc->failed = true;
-}
-
 /* Directories before what is in them. */
 static int compare_names(const void *a, const void *b)
 {
@@ -278,8 +271,11 @@ static void undo_name(struct gc *gc, const char *name)
 	bool any =
 		access_clean(name, &path) == 0 && (undo_path(gc, path) || undo_session(gc, path));
 
-	if (!any && !undo_session(gc, name))
-		say_unknown(gc, name);
+	if (any || undo_session(gc, name))
+		return;
+	log_error("%s: nothing of that name can be restored; see 'sessfs gc --list %s'", name,
+		  gc->store);
+	gc->failed = true;
 }
 
 int gc_undo(struct gc *gc, char **names)

@@ -165,13 +165,6 @@ static int on_node(void *arg, const struct backend_node *node)
 	return 1;
 }
 
-/* In another program's database that has nothing of ours, files are made for each reader anew. */
-static int has_files(const struct looking *looking, bool *ret_any)
-{
-	return looking->backend->ops->node_list(looking->backend, looking->snapshot, BACKEND_ROOT,
-						false, on_node, ret_any);
-}
-
 static int look(struct looking *looking)
 {
 	const struct timespec moment = { .tv_nsec = AGAIN_MS * 1000000L };
@@ -181,7 +174,10 @@ static int look(struct looking *looking)
 
 	if (r < 0)
 		return r;
-	r = has_files(looking, &any);
+	/* In another program's database that has nothing of ours, files are made for each reader
+	 * anew. */
+	r = looking->backend->ops->node_list(looking->backend, looking->snapshot, BACKEND_ROOT,
+					     false, on_node, &any);
 	if (r == 0 && any)
 		r = looking->backend->ops->key_list(looking->backend, looking->snapshot, none, none,
 						    look_at_key, looking);

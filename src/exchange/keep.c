@@ -263,16 +263,6 @@ static int put_link(struct keep *keep, const char *link)
 	return refuse_if_open(keep->old.data);
 }
 
-/* The folder is below the mount then, where a descriptor from before still leads to it. */
-static int put_mount(struct keep *keep, int below)
-{
-	int r = buf_printf(&keep->old, "/proc/self/fd/%d/.", below);
-
-	if (r == 0 && mount(keep->target, keep->folder, NULL, MS_BIND, NULL) < 0)
-		r = -errno;
-	return r < 0 ? fail(keep->folder, r) : 0;
-}
-
 static int change(struct keep *keep, const char *link)
 {
 	_cleanup_(closep) int below = -1;
@@ -281,15 +271,15 @@ static int change(struct keep *keep, const char *link)
 	if (!keep->bind) {
 		r = put_link(keep, link);
 	} else {
+		/* The folder is below the mount then, where this still leads to it. */
 		below = descriptor_open(keep->folder, O_RDONLY | O_DIRECTORY, 0);
-		r = below < 0 ? fail(keep->folder, -errno) : put_mount(keep, below);
+		r = below < 0 ? -errno : buf_printf(&keep->old, "/proc/self/fd/%d/.", below);
+		if (r == 0 && mount(keep->target, keep->folder, NULL, MS_BIND, NULL) < 0)
+			r = -errno;
+		if (r < 0)
+			fail(keep->folder, r);
 	}
 	return r < 0 ? r : keep_bring_over(keep->old.data, keep->target, keep);
-}
-
-static bool is_later(struct timespec one, struct timespec other)
-{
-	return one.tv_sec == other.tv_sec ? one.tv_nsec > other.tv_nsec : one.tv_sec > other.tv_sec;
 }
 
 /* Of the names that folders got when a link took their place, the one that was given last, which
@@ -310,7 +300,9 @@ static int find_old(struct keep *keep)
 			return r;
 		if (lstat(next.data, &st) < 0)
 			return keep->old.size ? 0 : -ENOENT;
-		if (keep->old.size && !is_later(st.st_ctim, given))
+		if (keep->old.size &&
+		    (st.st_ctim.tv_sec == given.tv_sec ? st.st_ctim.tv_nsec <= given.tv_nsec :
+							 st.st_ctim.tv_sec < given.tv_sec))
 			continue;
 		given = st.st_ctim;
 		buf_clear(&keep->old);
