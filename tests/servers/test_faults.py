@@ -148,7 +148,7 @@ def is_full(box, kind):
         settles()
         admin.query(limited)
         clients += [base.connect() for _ in range(NEEDED - 1)]
-        refuses(box, base.url_with(timeout=600), "takes no second connection")
+        refuses(box, base.url_with(timeout=600), "accepts no second connection")
         settles()
         clients.append(base.connect())
         limit = "connections" if kind == "postgresql" else "max_user"
@@ -174,7 +174,7 @@ def takes_one(box, kind):
     server = start(box, kind)
     proxy, base = servers.proxy(box, server), server.database()
     proxy("most 1")
-    refuses(box, proxy.url(base, timeout=600), "takes no second connection")
+    refuses(box, proxy.url(base, timeout=600), "accepts no second connection")
 
 
 def test_a_server_that_takes_one_connection_is_refused_at_once_as_mariadb(box):
