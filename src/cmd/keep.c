@@ -225,8 +225,8 @@ static int do_folder(const struct keep_values *values, const struct client *clie
 		return say_why(NULL, -ENOMEM);
 	r = values->status ? show(&keep) : values->undo ? undo(&keep) : move(&keep);
 	if (keep.stale)
-		printf("%s: removed from the store what an earlier run had copied and the folder "
-		       "no longer has: %lu file%s\n",
+		printf("%s: an earlier run had copied what the folder no longer has; removed "
+		       "from the store: %lu file%s\n",
 		       folder, keep.stale, keep.stale == 1 ? "" : "s");
 	if (keep.late)
 		printf("%s: also copied what came meanwhile, in %lu file%s\n", folder, keep.late,
