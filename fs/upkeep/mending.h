@@ -98,6 +98,8 @@ bool mend_has_type(mode_t mode);
 int mend_session(struct mending *mending, struct backend_node *node);
 int mend_directory(struct mending *mending, struct backend_node *node);
 int mend_file(struct mending *mending, struct backend_node *node);
+/* Rows of a state that lie in the trash are its rows again, if it has no others. */
+int mend_show_rows(struct mending *mending, const struct backend_node *node);
 int mend_drop_node(struct mending *mending, struct backend_node *node);
 
 #endif

@@ -308,8 +308,7 @@ int mend_directory(struct mending *mending, struct backend_node *node)
 }
 
 /* All other files. */
-/* A file from the trash is shown again, so its rows must be where it is now. */
-static int show_rows(struct mending *mending, const struct backend_node *node)
+int mend_show_rows(struct mending *mending, const struct backend_node *node)
 {
 	struct view *view = &mending->view;
 	struct backend_key_stat stat;
@@ -335,7 +334,7 @@ int mend_file(struct mending *mending, struct backend_node *node)
 	if (S_ISDIR(node->mode))
 		return 0;
 	if (node->session.data && node->key.data) {
-		r = node_is_trashed(node) ? show_rows(mending, node) : 0;
+		r = node_is_trashed(node) ? mend_show_rows(mending, node) : 0;
 		if (r < 0)
 			return r;
 		if (!kind_is_state(node->kind)) {

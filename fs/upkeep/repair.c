@@ -3,6 +3,7 @@
 #include "fs/api/settings.h"
 #include "fs/base/names.h"
 #include "fs/content/content.h"
+#include "fs/inode/inodes.h"
 #include "fs/share/share.h"
 #include "fs/upkeep/mending.h"
 #include "fs/base/json.h"
@@ -84,13 +85,20 @@ static int finish_node(struct mending *mending, struct backend_node *node)
 	struct backend_node before = *node;
 	const struct seen *seen = seen_get(mending, node->ino);
 	struct backend_key_stat stat;
+	int r;
 
 	if (!seen)
 		return -ENOMEM;
-	if ((node->kind == BACKEND_SINGLE || node->kind == BACKEND_HASH) &&
-	    !(node->flags & BACKEND_DRAFT) &&
-	    ASK(view, key_stat, node->session, node->key, &stat) == -ENOENT)
-		return lose_state(mending, node, seen);
+	if (kind_is_state(node->kind) && !(node->flags & BACKEND_DRAFT) &&
+	    ASK(view, key_stat, node->session, node->key, &stat) == -ENOENT) {
+		/* The page that said that it is in the trash may be the one that is damaged. */
+		r = mend_show_rows(mending, node);
+		if (r < 0)
+			return r;
+		if (node->kind != BACKEND_LIST &&
+		    ASK(view, key_stat, node->session, node->key, &stat) == -ENOENT)
+			return lose_state(mending, node, seen);
+	}
 	node->nlink = S_ISDIR(node->mode) ? 2 + seen->directories : seen->names;
 	if (node->ino == BACKEND_ROOT) {
 		node->mode = S_IFDIR | (node->mode & 07777);

@@ -479,6 +479,32 @@ def test_whole_rows_of_a_page_that_is_mostly_zeros_are_rescued(box):
     same(len(set(whole) - set(rescued)), 0, f"whole rows of {len(whole)} that are lost")
 
 
+def test_rows_in_the_trash_of_a_state_that_is_not_there_are_its_rows_again(box):
+    mount, session = box.session("s")
+    files = {"k.json": b'{"a": 1}', "l.jsonl": b"1\n2\n", "other.json": b"3"}
+    for name, text in files.items():
+        write(os.path.join(session, name), text)
+    expected = tree(mount.path)
+    write(session + "/gone.json", b"4")
+    os.unlink(session + "/gone.json")
+    mount.stop()
+    # As if the page with their nodes had come back from before they were removed.
+    with contextlib.closing(damage.connect(mount.store)) as base:
+        columns = "item_index, state_data, created_at, updated_at"
+        base.execute(
+            f"INSERT INTO sessfs_trash (ino, {columns}) SELECT ino, {columns} FROM {TABLE} t"
+            " JOIN sessfs_node n ON n.session_id = t.session_id AND n.state_key = t.state_key"
+            " WHERE t.state_key IN ('k', 'l')"
+        )
+        base.execute(f"DELETE FROM {TABLE} WHERE state_key IN ('k', 'l')")
+        base.execute("DELETE FROM sessfs_change")
+        base.commit()
+    run(box, "repair", "check", "--repair", mount.store)
+    mount = box.mount(store=mount.store + ".repaired")
+    same_trees(expected, tree(mount.path))
+    same(mount.check().count("clean"), 1, "the new store is clean")
+
+
 def by_another_program(box, rows):
     """A store that is another program's database, with a table of its own."""
     store = box.new_path("foreign") + ".db"
