@@ -90,7 +90,7 @@ typedef bool tree_given_up_fn(void *arg);
 void tree_give_up_when(tree_given_up_fn *fn, void *arg);
 
 bool tree_is_read_only(const struct tree *tree);
-/* Whether other mounts have the store, so that a name may come to be behind the caller's back. */
+/* Whether other mounts have the store, so that a name may appear without a request to this one. */
 bool tree_is_shared(struct tree *tree);
 /* Whether another mount has removed a name of a file by which a thread may have reached it: the
  * thread must look the name up again (-ESTALE), which this says once.  flags: those of its open;
@@ -108,7 +108,7 @@ int tree_tell_locks(struct tree *tree, uint64_t ino, struct bytes locks, bool ch
 /* A lock of another mount that is in the way.  -ENOENT. */
 int tree_find_lock(struct tree *tree, uint64_t ino, const struct backend_lock *lock,
 		   struct backend_lock *ret_lock);
-/* Whether this mount holds locks that other mounts were not told of.  Returns whether there may be
+/* Whether this mount holds locks that other mounts do not know yet.  Returns whether there may be
  * other mounts. */
 bool tree_hold_locks(struct tree *tree, bool pending);
 /* A number that changes when other mounts have ended this one, with its locks
@@ -136,18 +136,17 @@ enum tree_memory tree_memory_by_name(struct tree *tree, struct inode *inode);
 void inode_set_locked(struct inode *inode);
 bool inode_was_locked(const struct inode *inode);
 void inode_forget(struct tree *tree, struct inode *inode, uint64_t count);
-/* The kernel will be told a nodeid of the inode, which it counts; and has forgotten so many, which
- * are counts of the inode, too.  From these the tree knows that file watches, bind mounts and
+/* The kernel will get a nodeid of the inode, which it counts; and has forgotten so many, which are
+ * counts of the inode, too.  From these the tree knows that file watches, bind mounts and
  * descriptors hold the inode beside its name. */
 void inode_hold(struct inode *inode, uint64_t nodeid);
-/* The kernel will not be told the nodeid after all. */
+/* The kernel will not get the nodeid after all. */
 void inode_let_go(struct inode *inode, uint64_t nodeid);
 void tree_forget(struct tree *tree, struct inode *inode, uint64_t nodeid, uint64_t count);
 
 /* Names. */
 int tree_lookup(struct tree *tree, struct inode *dir, struct bytes name, struct inode **ret_inode);
-/* The same for thread pid: a thread that was told to look a view up again gets a window of its
- * own. */
+/* The same for thread pid: a thread that must look a view up again gets a window of its own. */
 int tree_lookup_by(struct tree *tree, struct inode *dir, struct bytes name, pid_t pid,
 		   struct inode **ret_inode);
 /* The file that has this nodeid, and the directory that such a directory is in, also when they have

@@ -304,7 +304,7 @@ int spooled_read(struct spooled *spooled, uint64_t offset, void *data, size_t si
 	return 0;
 }
 
-/* Zeros where the filesystem does not make any by itself. */
+/* Write zeros where the filesystem cannot make them. */
 static int write_zeros(const struct part *part)
 {
 	static const char zeros[ZEROS];

@@ -23,8 +23,8 @@ enum { SPOOL_MEMORY = 64 << 20 };
 bool spool_take_memory(size_t has, size_t more);
 void spool_give_memory(size_t size);
 
-/* Bytes in the temporary file, addressed from 0.  What was never written or filled is not to be
- * read or mapped. */
+/* Bytes in the temporary file, addressed from 0.  Bytes that were never written or filled must not
+ * be read or mapped. */
 struct spooled;
 int spooled_new(struct spooled **ret_spooled);
 /* Give the room back.  NULL is fine. */

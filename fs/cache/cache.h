@@ -20,8 +20,8 @@
  *   state    when                                shows               until
  *
  *   free     not open, and not old               the newest content  a reader or a writer opens it
- *   read     readers have it open                the newest content  the last close: free; a save
- *                                                                    replaces what they need: old
+ *   read     readers have it open; it is free    the newest content  the last close: free; a save
+ *            for more of them                                        replaces what they need: old
  *   written  one writing has it open: a writer   the newest content  it holds something back: own;
  *            is alone                                                the last close: free
  *   own      the writing holds something back,   what the writer     a close publishes: written
@@ -168,7 +168,7 @@ int face_closed(struct handle *handle);
  * name, or the face has no writing.  adds: it only appends (O_APPEND). */
 struct writing *face_writing(struct tree *tree, struct inode *inode, unsigned number, bool adds,
 			     pid_t pid);
-/* Make the face of a writer its own, if nobody reads there; and give it back. */
+/* Make the face of a writer its own, if it has no readers; and give it back. */
 void face_take(struct notes *notes, struct tree *tree, struct writing *writing);
 void face_give_back(struct writing *writing);
 /* Make the kernel look the name of a state file up again. */

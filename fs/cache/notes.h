@@ -7,7 +7,7 @@
 
 #include "fs/inode/locks.h"
 
-/* What the watcher is to be notified of once the locks are free: an entry, or a nodeid. */
+/* A notice for the watcher, sent once the locks are free: of an entry, or a nodeid. */
 struct note {
 	bool is_entry;
 	bool is_own;	 /* which leads to the same file as before */

@@ -33,7 +33,7 @@ struct cache {
 	pthread_cond_t changed;
 	struct notifier notifier[NOTIFIERS];
 	bool stop;
-	unsigned notifying;    /* callers that do so by themselves */
+	unsigned notifying;    /* callers that send notices themselves */
 	struct missed *missed; /* the newest first */
 	/* again.c; tree.table_lock */
 	struct retrying again[128];

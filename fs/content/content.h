@@ -15,7 +15,7 @@
 
 /* content.c: bytes of a file of any kind. */
 
-/* Make size (and for a list its end) known.  -EIO: the key is set apart. */
+/* Make size (and for a list its end) known.  -EIO: the key is quarantined. */
 int content_load(struct tree *tree, struct view *view, struct inode *inode);
 /* The same from a file's tail that a view has read, unless that may be outdated: the file has
  * changed since the view was begun, or is just changing, or the view goes past changes of

@@ -456,7 +456,7 @@ int quota_charge(struct tree *tree, struct inode *inode, int64_t by)
 {
 	int r = take_in(tree, quota_dir(inode), by, TAKE_HELD, inode);
 
-	/* It may come to be. */
+	/* It may get a quota later. */
 	if (r > 0)
 		inode->held += (uint64_t)by;
 	if (is_unsure(inode))

@@ -91,7 +91,7 @@ static int shed_chunks_part(struct tree *tree, struct backend_node *node, int64_
 	return batch_commit(&batch, tree->backend, BACKEND_FREES);
 }
 
-/* Its rows are kept apart. */
+/* Its rows are hidden. */
 static int shed_trashed_part(struct tree *tree, struct backend_node *node, int64_t from)
 {
 	_cleanup_(batch_done) struct batch batch = { 0 };

@@ -50,7 +50,7 @@ enum { FACE_NONE = FACE_ANY }; /* the name must be looked up again */
 /* One nodeid of a file; see fs/cache/cache.h.  Lives as long as its inode. */
 struct face {
 	struct face *_Atomic next; /* in the inode's list */
-	_Atomic uint64_t lookups;  /* that the kernel was told and has not forgotten */
+	_Atomic uint64_t lookups;  /* that the kernel has got and not forgotten */
 	_Atomic unsigned answers;  /* under way with this nodeid, which will be lookups */
 	_Atomic bool gone;	   /* the kernel did not hold it when it was asked last */
 	bool pinned;		   /* it was held before the name led there */
@@ -134,7 +134,7 @@ struct inode {
 	bool inherited;		 /* its first handle begins as a save of nothing; see ghost.c */
 	bool inherits;	  /* its rows are those of the file that it follows, until it is saved */
 	bool untold;	  /* rows that another program has inserted; reconcile-key.c */
-	bool apart;	  /* its key is set apart; see aparts.h */
+	bool apart;	  /* its key is quarantined; see aparts.h */
 	bool whole;	  /* a session, all of whose rows have files (waiting.h) */
 	struct face face; /* the first; its list has all */
 	unsigned face_count;

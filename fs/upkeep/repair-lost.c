@@ -251,7 +251,7 @@ static int place_directory(struct mending *mending, struct backend_node *node,
 	uint64_t parent;
 	int r;
 
-	/* It was above sessions, which get their names by themselves. */
+	/* It was above sessions, whose files get names by their own keys. */
 	if (mending->layout &&
 	    layout_state(mending->layout, child->session, child->key, child->kind, &outside) == 0)
 		return 0;

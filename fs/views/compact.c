@@ -69,7 +69,7 @@ struct compacting {
 	struct batch block;
 	struct emitting at;
 	struct emitting behind_first;
-	struct version *version; /* the previous content, if somebody needs it */
+	struct version *version; /* the previous content, if a reader needs it */
 	uint64_t size_before;
 };
 

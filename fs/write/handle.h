@@ -107,7 +107,7 @@ int newer_meet(struct tree *tree, struct writing *writing, enum newer newer, str
 /* Append bytes to a list: whole lines, of which the last one may lack its newline.  own_tail: the
  * list's tail was written by the same writer, so the first line goes on with it.  mtime is the time
  * of change.  by: the face that the kernel has written through, or NULL.  Committed when it
- * returns.  Under inode.lock; -EIO: its key is set apart. */
+ * returns.  Under inode.lock; -EIO: its key is quarantined. */
 int append_lines(struct tree *tree, struct inode *inode, struct bytes data, bool own_tail,
 		 int64_t mtime, const struct face *by, struct notes *notes);
 /* The same for the bytes of a list in a stage. */

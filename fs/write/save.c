@@ -51,7 +51,7 @@ enum save_how {
 enum line_code {
 	LINE_PIECE,
 	LINE_KEPT, /* the row is there already */
-	LINE_ROW,  /* the row is to be written */
+	LINE_ROW,  /* the row must be written */
 };
 
 /* The position of emitting. */
