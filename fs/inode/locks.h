@@ -33,7 +33,7 @@
  *                and all handles of it.
  *   window.lock  before all of these: what an open window shows, also while it is read from the
  *                store (window.h).
- *   tree.kept.lock   the snapshot that is kept (kept.h).
+ *   tree.reader_snapshots.lock   snapshots for readers (reader-snapshot.h).
  *   tree.table_lock, tree.times_lock, tree.cache.lock, tree.documents.lock   leaves, held for a
  *                few instructions, never over a call of the store.
  *   the store's own locks.

@@ -13,19 +13,19 @@
 
 struct batch;
 
-/* kept.h; the lock is taken under inode.lock, and calls of the store under it. */
-enum { KEPT_WHOLE, KEPT_PAST, KEPTS };
-struct kept {
+/* reader-snapshot.h; the lock is taken under inode.lock, and the store is called under it. */
+enum { SNAPSHOT_WHOLE, SNAPSHOT_PAST, SNAPSHOTS };
+struct reader_snapshot {
 	struct view view;
 	uint64_t changes; /* that it has, at least */
 };
-struct kepts {
+struct reader_snapshots {
 	pthread_mutex_t lock;
-	struct kept kept[KEPTS];
-	uint32_t flags; /* what kept_seen() gives back */
+	struct reader_snapshot held[SNAPSHOTS];
+	uint32_t flags; /* what reader_snapshot_seen() gives back */
 	uint64_t size;
 	bool may_be; /* the store allows it */
-	bool used;   /* since kept_renew() */
+	bool used;   /* since reader_snapshot_renew() */
 	_Atomic unsigned readers;
 };
 
@@ -135,7 +135,7 @@ struct tree {
 	struct inode *root;
 	struct inode *shown; /* as the root: that, or a window of it, which is in no table */
 	struct applying applying;
-	struct kepts kept;
+	struct reader_snapshots reader_snapshots;
 	struct taker taker;
 	struct quotas quota;
 	struct numbers numbers;

@@ -94,7 +94,7 @@ struct handle {
 				inode.lock */
 	bool finished;	     /* handle_finish() */
 	bool direct;	     /* its reads and writes bypass the page cache */
-	bool keeps;	     /* it counts in tree.kept.readers */
+	bool keeps;	     /* it counts in tree.reader_snapshots.readers */
 	bool fills;	     /* the kernel has filled pages by it, whether it is direct or not */
 	bool fresh;	     /* not read directly since it was opened */
 	bool middle;	     /* its last direct read did not end with the file */

@@ -19,8 +19,8 @@
 
 #include "fs/base/entries.h"
 #include "fs/content/content.h"
-#include "fs/inode/kept.h"
 #include "fs/inode/quota.h"
+#include "fs/inode/reader-snapshot.h"
 #include "fs/share/reconcile.h"
 #include "fs/share/share.h"
 #include "fs/tree/tree.h"
@@ -147,7 +147,7 @@ static int state_unlinked(struct digesting *digesting, struct inode *inode)
  * snapshot that is kept, if somebody has it open. */
 static void state_lost(struct digesting *digesting, struct inode *inode)
 {
-	struct view *view = inode->open ? kept_view(digesting->tree, inode) : NULL;
+	struct view *view = inode->open ? reader_snapshot_view(digesting->tree, inode) : NULL;
 	_cleanup_(stage_done) struct stage stage = { 0 };
 
 	inode->loaded = false;
@@ -156,7 +156,7 @@ static void state_lost(struct digesting *digesting, struct inode *inode)
 		stage = (struct stage){ 0 };
 	}
 	if (view)
-		kept_seen(digesting->tree, inode);
+		reader_snapshot_seen(digesting->tree, inode);
 	inode->orphaned = true;
 }
 

@@ -7,7 +7,7 @@
 #include "fs/base/entries.h"
 #include "fs/base/names.h"
 #include "fs/inode/generation.h"
-#include "fs/inode/kept.h"
+#include "fs/inode/reader-snapshot.h"
 #include "fs/share/reconcile.h"
 #include "fs/tree/tree.h"
 
@@ -232,13 +232,13 @@ static bool rows_were_added(const struct inode *inode, const struct changed_key 
 
 struct version *reconcile_version(struct tree *tree, struct inode *inode)
 {
-	struct view *view = versions_wanted(inode, NULL) ? kept_view(tree, inode) : NULL;
+	struct view *view = versions_wanted(inode, NULL) ? reader_snapshot_view(tree, inode) : NULL;
 	struct version *version = NULL;
 
 	if (!view)
 		return NULL;
 	(void)version_take(view, inode, &version); /* it has begun */
-	kept_seen(tree, inode);
+	reader_snapshot_seen(tree, inode);
 	return version;
 }
 

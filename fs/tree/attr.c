@@ -7,8 +7,8 @@
 
 #include "fs/content/content.h"
 #include "fs/inode/commit.h"
-#include "fs/inode/kept.h"
 #include "fs/inode/quota.h"
+#include "fs/inode/reader-snapshot.h"
 #include "fs/inode/waiting.h"
 #include "fs/tree/attr.h"
 #include "fs/tree/tree.h"
@@ -214,7 +214,8 @@ static int show(struct tree *tree, struct inode *inode, pid_t pid, struct shown 
 	if (inode_is_changing(tree, inode))
 		return -ESTALE;
 	/* A thread that is led will read the content that it is shown now. */
-	r = inode->led && pid != NOBODY && !inode->orphaned ? kept_begin(tree, inode) : 0;
+	r = inode->led && pid != NOBODY && !inode->orphaned ? reader_snapshot_begin(tree, inode) :
+							      0;
 	if (r < 0)
 		return r;
 	face = face_for_lookup(tree, inode, pid);

@@ -8,9 +8,9 @@
 #include "fs/base/sound.h"
 #include "fs/content/content.h"
 #include "fs/inode/aparts.h"
-#include "fs/inode/kept.h"
 #include "fs/inode/trashed.h"
 #include "fs/inode/quota.h"
+#include "fs/inode/reader-snapshot.h"
 #include "fs/inode/waiting.h"
 #include "fs/share/share.h"
 #include "fs/tree/tree.h"
@@ -89,7 +89,7 @@ static void *tree_keep(void *arg)
 		tree_end_ghosts(tree, false);
 		handles_publish_paused(tree, tick_now());
 		notify_missed(tree);
-		kept_renew(tree);
+		reader_snapshot_renew(tree);
 		following_look(tree);
 		documents_age(tree, tick_now());
 		if (tick_now() - times_at >= (int64_t)interval * 1000000) {
@@ -145,7 +145,7 @@ static void tree_free(struct tree *tree)
 	pthread_mutex_destroy(&tree->times_lock);
 	pthread_mutex_destroy(&tree->upkeep->trash_lock);
 	pthread_mutex_destroy(&tree->upkeep->lock);
-	pthread_mutex_destroy(&tree->kept.lock);
+	pthread_mutex_destroy(&tree->reader_snapshots.lock);
 	quotas_done(tree);
 	pthread_cond_destroy(&tree->upkeep->changed);
 	cache_done(tree);
@@ -203,7 +203,7 @@ static struct tree *tree_alloc(struct backend *backend, const struct tree_option
 	pthread_mutex_init(&tree->times_lock, NULL);
 	pthread_mutex_init(&tree->upkeep->trash_lock, NULL);
 	pthread_mutex_init(&tree->upkeep->lock, NULL);
-	pthread_mutex_init(&tree->kept.lock, NULL);
+	pthread_mutex_init(&tree->reader_snapshots.lock, NULL);
 	tick_cond_init(&tree->upkeep->changed);
 	quotas_init(tree);
 	events_init(&tree->events);
@@ -214,7 +214,7 @@ static int tree_start(struct tree *tree)
 {
 	int r;
 
-	kept_start(tree);
+	reader_snapshot_start(tree);
 	r = notifiers_start(tree);
 	if (r < 0)
 		return r;
@@ -260,7 +260,7 @@ int tree_open(struct backend *backend, const struct tree_options *options, struc
 					    str_printf("cannot read the store's tree: %s",
 						       strerror(-r));
 		if (tree) {
-			kept_end(tree);
+			reader_snapshot_end(tree);
 			tree_free(tree);
 		}
 		return r;
@@ -280,7 +280,7 @@ void tree_close(struct tree *tree)
 	expire_stop(tree);
 	taker_stop(tree);
 	pthread_join(tree->upkeep->keeper, NULL);
-	kept_end(tree);
+	reader_snapshot_end(tree);
 	notifiers_stop(tree);
 	notify_missed(tree);
 	backend = tree->backend;

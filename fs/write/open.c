@@ -11,8 +11,8 @@
 
 #include "fs/content/content.h"
 #include "fs/inode/commit.h"
-#include "fs/inode/kept.h"
 #include "fs/inode/inodes.h"
+#include "fs/inode/reader-snapshot.h"
 #include "fs/inode/waiting.h"
 #include "fs/inode/window.h"
 #include "fs/write/handle.h"
@@ -189,7 +189,7 @@ static int open_used(struct tree *tree, struct handle *handle, unsigned number, 
 		return 1;
 	handle->keeps = handle->kind == FACE_READ && inode_is_state(inode) && !inode->orphaned;
 	if (handle->keeps)
-		r = kept_begin(tree, inode);
+		r = reader_snapshot_begin(tree, inode);
 	if (r == 0)
 		r = temporary_open(tree, handle, pid);
 	if (r < 0)
@@ -214,7 +214,7 @@ static int open_used(struct tree *tree, struct handle *handle, unsigned number, 
 	if (!handle->direct)
 		face->filled = handle->fills = true;
 	if (handle->keeps)
-		kept_opened(tree);
+		reader_snapshot_opened(tree);
 	handle->next = inode->open;
 	handle->link = &inode->open;
 	if (handle->next)
@@ -512,7 +512,7 @@ static void handle_close(struct tree *tree, struct handle *handle)
 			handle->next->link = handle->link;
 		inode_use_end(tree, inode);
 		if (handle->keeps)
-			kept_closed(tree);
+			reader_snapshot_closed(tree);
 		if (!is_written(inode))
 			inode_writers_gone(tree, inode);
 		if (face_closed(handle))

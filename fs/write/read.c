@@ -7,8 +7,8 @@
 
 #include "fs/content/content.h"
 #include "fs/inode/commit.h"
-#include "fs/inode/kept.h"
 #include "fs/inode/inodes.h"
+#include "fs/inode/reader-snapshot.h"
 #include "fs/inode/waiting.h"
 #include "fs/inode/window.h"
 #include "fs/write/handle.h"
@@ -101,7 +101,7 @@ static int read_newest(struct tree *tree, struct handle *handle, uint64_t offset
 {
 	struct inode *inode = handle->inode;
 	_cleanup_(view_end) struct view view = { 0 };
-	int r = handle->keeps ? kept_begin(tree, inode) : 0;
+	int r = handle->keeps ? reader_snapshot_begin(tree, inode) : 0;
 
 	if (r == 0)
 		r = inode_view_begin(tree, inode, &view);
@@ -214,7 +214,7 @@ static int fill_once(struct tree *tree, struct handle *handle, uint64_t offset, 
 		return stage_read(&face->old->stage, offset, size, out);
 	if (handle->writing->mode == HANDLE_SAVE && handle->writing->dirty)
 		return stage_read(&handle->writing->stage, offset, size, out);
-	r = handle->keeps ? kept_begin(tree, inode) : 0;
+	r = handle->keeps ? reader_snapshot_begin(tree, inode) : 0;
 	if (r == 0)
 		r = inode_view_begin(tree, inode, &view);
 	if (r < 0)

@@ -177,8 +177,9 @@ EveryStore(trips, of_a_document_are_to_find_and_to_read_it)
 	begin();
 	read_whole(inode, &shown, "[1]");
 	/* Where a store can, it keeps a snapshot for who reads the file. */
-	cr_expect_str_eq(asked(), world_tree->kept.may_be ? "2: row_read 1 question 1, rows 1" :
-							    "1: row_read 1, rows 1");
+	cr_expect_str_eq(asked(), world_tree->reader_snapshots.may_be ?
+					  "2: row_read 1 question 1, rows 1" :
+					  "1: row_read 1, rows 1");
 	forget(inode);
 	end();
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef FS_INODE_KEPT_H
-#define FS_INODE_KEPT_H
+#ifndef FS_INODE_READER_SNAPSHOT_H
+#define FS_INODE_READER_SNAPSHOT_H
 
 /*
  * The state of the store before other programs change it.
@@ -19,19 +19,19 @@
 
 /* A file is about to be read: keep a snapshot that has it as the tree knows it.  Under inode.lock,
  * without a view.  0, or -ESTALE. */
-int kept_begin(struct tree *tree, const struct inode *inode);
+int reader_snapshot_begin(struct tree *tree, const struct inode *inode);
 /* A reader has opened a file; has closed it. */
-void kept_opened(struct tree *tree);
-void kept_closed(struct tree *tree);
+void reader_snapshot_opened(struct tree *tree);
+void reader_snapshot_closed(struct tree *tree);
 /* The snapshot in which the file is as the tree knows it, but for what was added behind it; or
- * NULL.  Under tree.lock for writing.  A returned view stays until kept_seen(), and kept.lock is
- * held until then; meanwhile the inode has the flags and size of the snapshot. */
-struct view *kept_view(struct tree *tree, struct inode *inode);
-void kept_seen(struct tree *tree, struct inode *inode);
+ * NULL.  Under tree.lock for writing.  A returned view stays until reader_snapshot_seen(), and the
+ * lock is held until then; meanwhile the inode has the flags and size of the snapshot. */
+struct view *reader_snapshot_view(struct tree *tree, struct inode *inode);
+void reader_snapshot_seen(struct tree *tree, struct inode *inode);
 /* Twice a second: go on with a newer snapshot, or end it without readers. */
-void kept_renew(struct tree *tree);
+void reader_snapshot_renew(struct tree *tree);
 /* When a tree is made, and before its store is closed. */
-void kept_start(struct tree *tree);
-void kept_end(struct tree *tree);
+void reader_snapshot_start(struct tree *tree);
+void reader_snapshot_end(struct tree *tree);
 
 #endif
