@@ -281,7 +281,7 @@ static struct missed *missed_take_of(struct tree *tree, uint64_t ino)
 
 /* Under notify_lock, which is released meanwhile.  again: the number of their file, which is
  * counted: those that are missed once more are sent later; or 0. */
-static void missed_tell(struct tree *tree, struct missed *missed, uint64_t again)
+static void missed_send(struct tree *tree, struct missed *missed, uint64_t again)
 {
 	struct tree_watcher watcher = tree->cache->watcher;
 	struct missed *next;
@@ -307,14 +307,14 @@ void notify_missed(struct tree *tree)
 	int64_t before = tree->stopping ? INT64_MAX : tick_now() - MISSED_NANOSECONDS;
 
 	pthread_mutex_lock(&tree->cache->lock);
-	missed_tell(tree, missed_take(tree, before), 0);
+	missed_send(tree, missed_take(tree, before), 0);
 	pthread_mutex_unlock(&tree->cache->lock);
 }
 
 void tree_tell_missed(struct tree *tree, uint64_t ino)
 {
 	pthread_mutex_lock(&tree->cache->lock);
-	missed_tell(tree, missed_take_of(tree, ino), ino);
+	missed_send(tree, missed_take_of(tree, ino), ino);
 	pthread_mutex_unlock(&tree->cache->lock);
 }
 

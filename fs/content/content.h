@@ -133,6 +133,6 @@ enum { TIMES_INTERVAL = 500, TIMES_INTERVAL_SHARED = 100 };
 /* Write the times that only memory has, and small writes that are buffered.  No lock is held. */
 int tree_write_times(struct tree *tree);
 /* Write the times of one open file, if other mounts need them.  No lock is held. */
-int file_tell_times(struct tree *tree, struct inode *inode);
+int file_write_times(struct tree *tree, struct inode *inode);
 
 #endif

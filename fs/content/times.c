@@ -66,7 +66,7 @@ static int write_times_once(struct tree *tree)
 	return r;
 }
 
-static int tell_once(struct tree *tree, struct inode *inode)
+static int write_one_once(struct tree *tree, struct inode *inode)
 {
 	_cleanup_(batch_done) struct batch batch = { 0 };
 	WITH_CHANGE_LOCK(tree, inode);
@@ -83,12 +83,12 @@ static int tell_once(struct tree *tree, struct inode *inode)
 	return r;
 }
 
-int file_tell_times(struct tree *tree, struct inode *inode)
+int file_write_times(struct tree *tree, struct inode *inode)
 {
 	if (!inode->shared_times.appends)
 		return 0;
 	inode->shared_times.appends = 0;
-	return inode_has_times(tree, inode) ? TREE_RETRY(tree, tell_once(tree, inode)) : 0;
+	return inode_has_times(tree, inode) ? TREE_RETRY(tree, write_one_once(tree, inode)) : 0;
 }
 
 int tree_write_times(struct tree *tree)

@@ -138,7 +138,7 @@ static void count(struct tree *tree, const struct happened *happened, struct eve
 
 /* Notify the kernel of what it may have cached itself: a reader of the event must not find that any
  * more. */
-static void tell_kernel(struct notes *notes, const struct happened *happened)
+static void notify_kernel(struct notes *notes, const struct happened *happened)
 {
 	struct inode *inode = happened->inode;
 
@@ -207,7 +207,7 @@ void notes_happened_now(struct notes *notes, struct tree *tree, const struct hap
 		return;
 	r = happened->name.data ? take_place(&composing, happened, happened->dir, happened->name) :
 				  take_own_place(tree, &composing, happened);
-	tell_kernel(notes, happened);
+	notify_kernel(notes, happened);
 	/* Without memory, or if the store cannot be read, readers must learn that an event is
 	 * lost. */
 	if (r < 0) {

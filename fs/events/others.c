@@ -332,7 +332,8 @@ static bool has_gone(const struct run *run)
 	return notes.node && notes.node->gone && !notes.went;
 }
 
-static void tell_commit(struct tree *tree, struct notes *notes, struct held_note *note, size_t size)
+static void report_commit(struct tree *tree, struct notes *notes, struct held_note *note,
+			  size_t size)
 {
 	struct run *runs = calloc(size, sizeof(*runs));
 	struct commit commit = { 0 };
@@ -373,6 +374,6 @@ void telling_send(struct telling *telling, struct tree *tree, struct notes *note
 		while (end < telling->count && telling->note[end].feed.mount == first->mount &&
 		       telling->note[end].feed.at == first->at)
 			end++;
-		tell_commit(tree, notes, &telling->note[i], end - i);
+		report_commit(tree, notes, &telling->note[i], end - i);
 	}
 }

@@ -19,7 +19,7 @@ static void on_visible(void *arg)
 	tree->applying.pending = true;
 }
 
-static void tell_waiters(struct tree *tree)
+static void wake_waiters(struct tree *tree)
 {
 	tree->applying.done++;
 	if (!tree->applying.waiters)
@@ -35,7 +35,7 @@ static void applying(struct tree *tree)
 	if (!tree->applying.pending)
 		return;
 	tree->applying.pending = false;
-	tell_waiters(tree);
+	wake_waiters(tree);
 }
 
 static bool is_applied(const struct tree *tree, uint64_t applied)
@@ -170,7 +170,7 @@ int tree_commit_file(struct tree *tree, struct inode *inode, struct batch *batch
 	if (inode->unapplied) {
 		inode->unapplied = false;
 		tree->applying.files--;
-		tell_waiters(tree);
+		wake_waiters(tree);
 	}
 	return r;
 }

@@ -199,7 +199,7 @@ static int ask_others(void *arg, const struct lock *lock)
 	return r;
 }
 
-static void tell_others(void *arg, uint64_t ino)
+static void notify_others(void *arg, uint64_t ino)
 {
 	struct lock_requests *requests = arg;
 	int r = notify_file(requests, ino, NULL);
@@ -279,7 +279,7 @@ int lock_requests_start(struct session *session)
 	requests->tree = session->tree;
 	requests->lease = tree_lease(session->tree);
 	requests->locks.ask = ask_others;
-	requests->locks.changed = tell_others;
+	requests->locks.changed = notify_others;
 	requests->locks.arg = requests;
 	pthread_mutex_init(&requests->lock, NULL);
 	tick_cond_init(&requests->changed);

@@ -90,7 +90,7 @@ static struct stream_read *take_answered(struct streams *streams, size_t *left, 
 	return NULL;
 }
 
-static void tell_pollers(struct streams *streams)
+static void wake_pollers(struct streams *streams)
 {
 	for (struct stream *stream = streams->first; stream; stream = stream->next) {
 		if (!stream->poll || !(streams->stopping || stream_waits(stream->handle)))
@@ -119,7 +119,7 @@ static void play_round(struct streams *streams)
 		free(read);
 		pthread_mutex_lock(&streams->lock);
 	} while (!streams->stopping);
-	tell_pollers(streams);
+	wake_pollers(streams);
 }
 
 /* Only the end wakes the thread. */
@@ -180,7 +180,7 @@ static void end_reads(struct streams *streams)
 		free(read);
 		pthread_mutex_lock(&streams->lock);
 	}
-	tell_pollers(streams);
+	wake_pollers(streams);
 	pthread_mutex_unlock(&streams->lock);
 }
 

@@ -166,8 +166,8 @@ int home_path(struct backend *backend, struct backend_snapshot *snapshot, uint64
 
 /* ---- By its name ---- */
 
-static int tell_path(struct view *view, const struct backend_node *node, session_path_fn *fn,
-		     void *arg)
+static int visit_path(struct view *view, const struct backend_node *node, session_path_fn *fn,
+		      void *arg)
 {
 	_cleanup_(buf_done) struct buf path = { 0 };
 	int r = add_names(view, node, 0, &path);
@@ -175,8 +175,8 @@ static int tell_path(struct view *view, const struct backend_node *node, session
 	return r == 0 ? fn(arg, buf_bytes(&path), S_ISDIR(node->mode)) : r;
 }
 
-static int tell_key(struct view *view, struct bytes session, struct bytes name, session_path_fn *fn,
-		    void *arg)
+static int visit_key(struct view *view, struct bytes session, struct bytes name,
+		     session_path_fn *fn, void *arg)
 {
 	struct names_split split = names_split(name);
 	struct backend_node node;
@@ -186,7 +186,7 @@ static int tell_key(struct view *view, struct bytes session, struct bytes name, 
 		r = ASK(view, node_find, session, split.stem, &node);
 	if (r < 0)
 		return r == -ENOENT ? 0 : r;
-	r = tell_path(view, &node, fn, arg);
+	r = visit_path(view, &node, fn, arg);
 	backend_node_done(&node);
 	return r == -ENOENT ? 0 : r;
 }
@@ -199,11 +199,11 @@ int session_paths(struct backend *backend, struct backend_snapshot *snapshot, ui
 	int r = homes_of(&view, layout, NULL, name, &homes);
 
 	for (size_t i = 0; r == 0 && i < homes.count; i++)
-		r = tell_path(&view, &homes.item[i].node, fn, arg);
+		r = visit_path(&view, &homes.item[i].node, fn, arg);
 	for (size_t at = name.size; r == 0 && !homes.count && at--;)
 		if (name.data[at] == '/')
-			r = tell_key(&view, bytes_make(name.data, at),
-				     bytes_make(name.data + at + 1, name.size - at - 1), fn, arg);
+			r = visit_key(&view, bytes_make(name.data, at),
+				      bytes_make(name.data + at + 1, name.size - at - 1), fn, arg);
 	return r;
 }
 
@@ -257,7 +257,7 @@ static bool may_have_sessions(const struct homes *homes, const struct buf *path)
 
 /* Whether a file is the first home of its session; a session without rows may have no other
  * sign. */
-static int is_told(const struct listing *listing, const struct backend_node *node)
+static int is_first_home(const struct listing *listing, const struct backend_node *node)
 {
 	_cleanup_(entries_done) struct entries homes = { 0 };
 	int r = homes_of(listing->view, listing->homes->layout, NULL, node->session, &homes);
@@ -288,7 +288,7 @@ static int on_entry(void *arg, const struct backend_entry *entry, const struct b
 	if (r < 0)
 		return r;
 	if (kind_is_state(node->kind)) {
-		r = is_told(listing, node);
+		r = is_first_home(listing, node);
 		if (r <= 0)
 			return r;
 	}

@@ -10,7 +10,7 @@
 
 enum { OPS_AT_ONCE = 1024 };
 
-void mend_tell(struct mending *mending, const char *format, ...)
+void mend_report(struct mending *mending, const char *format, ...)
 {
 	char sentence[2048];
 	va_list args;

@@ -50,8 +50,8 @@ struct mending {
 /* mending.c */
 
 /* Report what was lost. */
-__attribute__((format(printf, 2, 3))) void mend_tell(struct mending *mending, const char *format,
-						     ...);
+__attribute__((format(printf, 2, 3))) void mend_report(struct mending *mending, const char *format,
+						       ...);
 int mend_view(struct mending *mending);
 /* Commit the batch, and begin another and a new view. */
 int mend_commit(struct mending *mending);

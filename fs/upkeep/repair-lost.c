@@ -342,8 +342,8 @@ int mend_file(struct mending *mending, struct backend_node *node)
 			node->flags = node->size ? BACKEND_DRAFT : 0;
 		}
 		if (mend_is_free(mending, node->session, node->key, node->ino) == 1) {
-			mend_tell(mending, "session %s, key %s: the name was lost",
-				  SHOWN(node->session), SHOWN(node->key));
+			mend_report(mending, "session %s, key %s: the name was lost",
+				    SHOWN(node->session), SHOWN(node->key));
 			r = enter_by_key(mending, node->session, node->key, node->kind, node,
 					 false);
 			if (r != -EEXIST && r != -ENOTDIR)
@@ -355,7 +355,7 @@ int mend_file(struct mending *mending, struct backend_node *node)
 	if (!mend_has_type(node->mode))
 		node->mode = (node->mode & 0777) | S_IFREG;
 	snprintf(name, sizeof(name), "recovered-%" PRIu64, node->ino);
-	mend_tell(mending, "a file that has lost its name or its directory is now /%s", name);
+	mend_report(mending, "a file that has lost its name or its directory is now /%s", name);
 	return enter(mending, BACKEND_ROOT, bytes_str(name), none, node);
 }
 
@@ -376,8 +376,8 @@ int mend_drop_node(struct mending *mending, struct backend_node *node)
 	int r = 0;
 
 	if (S_ISDIR(node->mode)) {
-		mend_tell(mending, "the directory with the inode %" PRIu64 " has lost its name",
-			  node->ino);
+		mend_report(mending, "the directory with the inode %" PRIu64 " has lost its name",
+			    node->ino);
 		r = ASK(view, entry_list, node->ino, 0, drop_child, &mending->batch);
 	}
 	batch_node_delete(&mending->batch, node->ino);

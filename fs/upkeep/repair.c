@@ -72,8 +72,8 @@ static int file_live(struct mending *mending, struct backend_node *node)
 static int lose_state(struct mending *mending, const struct backend_node *node,
 		      const struct seen *seen)
 {
-	mend_tell(mending, "session %s, key %s: its row is lost", SHOWN(node->session),
-		  SHOWN(node->key));
+	mend_report(mending, "session %s, key %s: its row is lost", SHOWN(node->session),
+		    SHOWN(node->key));
 	batch_entry_delete(&mending->batch, seen->parent, seen->entry);
 	batch_node_delete(&mending->batch, node->ino);
 	return mend_commit_some(mending);
@@ -170,10 +170,10 @@ static int adopt_keys(struct mending *mending, struct tree *tree)
 
 	/* Rows that were never mounted had no files. */
 	if (adopted > 0 && mending->repaired->records > mending->repaired->rows)
-		mend_tell(mending,
-			  "keys that had lost their files, and so the modes and times of these: "
-			  "%" PRId64,
-			  adopted);
+		mend_report(mending,
+			    "keys that had lost their files, and so the modes and times of these: "
+			    "%" PRId64,
+			    adopted);
 	return adopted < 0 ? (int)adopted : 0;
 }
 

@@ -36,8 +36,8 @@ bool trash_parse(const struct backend_entry *entry, const struct backend_node *n
 
 /* An operation under trash_lock that returns -EAGAIN is tried again until each mount has said what
  * it has in use, or until this time: then it is -EBUSY. */
-int64_t told_until(const struct tree *tree);
-bool told_later(struct tree *tree, int64_t until, int *r);
+int64_t uses_wait_until(const struct tree *tree);
+bool uses_wait(struct tree *tree, int64_t until, int *r);
 
 /* trash-return.c */
 

@@ -59,8 +59,8 @@
 #include <string.h>
 #include <time.h>
 
-static const int64_t TELL_NS = INT64_C(3000000000); /* for a mount to say what it has in use */
-static const struct timespec TELL_PAUSE = { .tv_nsec = 5000000 };
+static const int64_t USES_NS = INT64_C(3000000000); /* for a mount to say what it has in use */
+static const struct timespec USES_PAUSE = { .tv_nsec = 5000000 };
 
 /* A home of the session (fs/api/trash.h). */
 struct home {
@@ -410,19 +410,19 @@ static int trash_once(struct tree *tree, struct bytes path, int64_t since, int64
 	return 0;
 }
 
-/* Wait until each mount has said what it has in use; for a mount that is stopped only once. */
-int64_t told_until(const struct tree *tree)
+/* Mounts get time to say what they have in use; one that is stopped delays only one operation. */
+int64_t uses_wait_until(const struct tree *tree)
 {
-	return tree->upkeep->uses_pending ? 0 : tick_now() + TELL_NS;
+	return tree->upkeep->uses_pending ? 0 : tick_now() + USES_NS;
 }
 
-bool told_later(struct tree *tree, int64_t until, int *r)
+bool uses_wait(struct tree *tree, int64_t until, int *r)
 {
 	tree->upkeep->uses_pending = *r == -EAGAIN;
 	if (*r != -EAGAIN)
 		return false;
 	if (tick_now() < until) {
-		nanosleep(&TELL_PAUSE, NULL);
+		nanosleep(&USES_PAUSE, NULL);
 		return true;
 	}
 	*r = -EBUSY;
@@ -432,12 +432,12 @@ bool told_later(struct tree *tree, int64_t until, int *r)
 static int trash_now(struct tree *tree, struct bytes name, int64_t since, int64_t grace,
 		     struct notes *notes)
 {
-	int64_t until = told_until(tree);
+	int64_t until = uses_wait_until(tree);
 	int r;
 
 	do
 		r = TREE_RETRY(tree, trash_once(tree, name, since, grace, notes));
-	while (told_later(tree, until, &r));
+	while (uses_wait(tree, until, &r));
 	return r;
 }
 

@@ -472,7 +472,7 @@ int window_choose_item(struct window_view *view, int64_t index, struct version *
 	return r;
 }
 
-static int tell_item(void *arg, int64_t index, struct backend_times times, struct bytes data)
+static int visit_item(void *arg, int64_t index, struct backend_times times, struct bytes data)
 {
 	struct looking *looking = arg;
 
@@ -485,7 +485,7 @@ int window_items(struct window_view *view, int64_t from, window_item_fn *fn, voi
 
 	looking.item = fn;
 	looking.arg = arg;
-	return rows_look(&looking, false, tell_item);
+	return rows_look(&looking, false, visit_item);
 }
 
 static int fill_row(void *arg, int64_t index, struct backend_times times, struct bytes data)

@@ -30,8 +30,8 @@ static bool is_sidecar(const struct window_listing *listing, struct bytes name,
 	       place_kind(listing->tree, listing->of, name) == BACKEND_HASH;
 }
 
-static int tell_shown(void *arg, struct bytes name, struct inode *inode, const struct shown *shown,
-		      uint64_t position)
+static int list_shown_name(void *arg, struct bytes name, struct inode *inode,
+			   const struct shown *shown, uint64_t position)
 {
 	const struct window_listing *listing = arg;
 
@@ -51,7 +51,7 @@ static int list_shown(struct tree *tree, const struct inode *dir, uint64_t posit
 		.arg = arg,
 	};
 
-	return list_names(tree, of, position, end, tell_shown, &listing);
+	return list_names(tree, of, position, end, list_shown_name, &listing);
 }
 
 /* ---- A list as a directory ---- */
@@ -200,7 +200,7 @@ static int state_as_text(struct tree *tree, const struct inode *dir, struct show
 	return r == -ENOENT ? 0 : MIN(r, 0);
 }
 
-static int tell_lists(struct tree *tree, const struct inode *dir, struct shown_names *names,
+static int list_lists(struct tree *tree, const struct inode *dir, struct shown_names *names,
 		      tree_entry_fn *fn, void *arg)
 {
 	bool texts = dir->window->asked->question->as == QUESTION_TEXT;
@@ -236,7 +236,7 @@ static int lists_list(struct tree *tree, const struct inode *dir, uint64_t posit
 			return r;
 		if (names->count)
 			position = names->item[names->count - 1].position;
-		r = tell_lists(tree, dir, names, fn, arg);
+		r = list_lists(tree, dir, names, fn, arg);
 	} while (r == 0 && names->count == LISTS_BLOCK);
 	return r < 0 ? r : unsound ? -EUCLEAN : 0;
 }

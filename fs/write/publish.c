@@ -318,7 +318,7 @@ static int flush(struct tree *tree, struct handle *handle, pid_t pid, bool close
 		return 0;
 	r = TREE_RETRY(tree, flush_once(tree, handle, pid, closes, &notes));
 	flushed(tree, handle, closes, r);
-	if (closes && file_tell_times(tree, handle->inode) < 0)
+	if (closes && file_write_times(tree, handle->inode) < 0)
 		log_debug("times of inode %llu are sent later",
 			  (unsigned long long)handle->inode->ino);
 	notes_send(&notes, tree, how);
@@ -425,7 +425,7 @@ int handle_unlocking(struct tree *tree, struct handle *handle)
 		return 0;
 	r = TREE_RETRY(tree, unlocking_once(tree, handle, &notes));
 	if (r == 0)
-		file_tell_times(tree, handle->inode);
+		file_write_times(tree, handle->inode);
 	notes_send(&notes, tree, NOTIFY_ALL);
 	if (r < 0)
 		log_error("cannot save what was written to inode %llu before it is unlocked: %s",
