@@ -83,7 +83,8 @@ static void table_grow(struct tree *tree)
 	free(old);
 }
 
-void kept_saves_done(struct inode *inode)
+/* Free the saves that are kept of a temporary name. */
+static void kept_saves_done(struct inode *inode)
 {
 	while (inode->saves) {
 		struct kept_save *save = inode->saves;

@@ -49,7 +49,8 @@ int trash_make(struct view *view, struct batch *batch)
 	return r == -ENOENT ? 0 : r;
 }
 
-void trash_delete(struct batch *batch, const struct backend_node *node)
+/* For good: a node of the trash. */
+static void trash_delete(struct batch *batch, const struct backend_node *node)
 {
 	if (node->key.data)
 		batch_hidden_delete(batch, node->ino, INT64_MIN);

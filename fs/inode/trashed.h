@@ -30,8 +30,6 @@ int trash_make(struct view *view, struct batch *batch);
  * and the trash exists (tree.trashed.any).  Under tree.lock for writing. */
 int trash_put(struct tree *tree, struct view *view, const struct backend_node *node,
 	      struct bytes path, struct batch *batch);
-/* For good: a node of the trash. */
-void trash_delete(struct batch *batch, const struct backend_node *node);
 /* After the commit: a file has lost its name; and whether a file of this name did a moment ago. */
 void trash_removed(struct tree *tree, const struct inode *dir, struct bytes name, uint64_t ino);
 bool trash_has_just(struct tree *tree, const struct inode *dir, struct bytes name);

@@ -176,8 +176,9 @@ int entry_recall(struct tree *tree, struct view *view, struct inode *dir, struct
 	return 0;
 }
 
-int entry_look_measured(struct tree *tree, struct view *view, struct inode *dir, struct bytes name,
-			uint64_t *ret_id, struct inode **ret_inode)
+/* entry_look(), with the size of a state file if it is not in use. */
+static int entry_look_measured(struct tree *tree, struct view *view, struct inode *dir,
+			       struct bytes name, uint64_t *ret_id, struct inode **ret_inode)
 {
 	return entry_look_by(tree, view, dir, name, entry_measure, ret_id, ret_inode);
 }

@@ -26,9 +26,6 @@ int entry_look(struct tree *tree, struct view *view, struct inode *dir, struct b
  * the view may not have begun. */
 int entry_recall(struct tree *tree, struct view *view, struct inode *dir, struct bytes name,
 		 uint64_t *ret_id, struct inode **ret_inode);
-/* entry_look(), with the size of a state file if it is not in use. */
-int entry_look_measured(struct tree *tree, struct view *view, struct inode *dir, struct bytes name,
-			uint64_t *ret_id, struct inode **ret_inode);
 /* The same for one name; no lock is held. */
 int name_lookup(struct tree *tree, struct inode *dir, struct bytes name, struct inode **ret_inode);
 /* The two entries of a rename, in a view that begins with them and has the bytes of small files. */

@@ -88,10 +88,6 @@ bool content_is_whole(const struct tree *tree, uint32_t kind, struct bytes bytes
 int inode_use_begin(struct tree *tree, struct inode *inode);
 void inode_use_end(struct tree *tree, struct inode *inode);
 
-/* The next saver behind one, which this unlocks, or the first (NULL); locked; skips those that a
- * thread is using. */
-struct writing *saver_next(struct tree *tree, struct writing *after);
-
 /* As handle_flush() by an unknown thread, while the kernel holds the file: notices of names are
  * sent later.  No lock is held. */
 int handle_flush_held(struct tree *tree, struct handle *handle);

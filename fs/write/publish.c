@@ -172,7 +172,9 @@ static int64_t pause_time(const struct tree *tree)
 	return seconds ? (int64_t)seconds * 1000000000 : INT64_MAX;
 }
 
-struct writing *saver_next(struct tree *tree, struct writing *after)
+/* The next saver behind one, which this unlocks, or the first (NULL); locked; skips those that a
+ * thread is using. */
+static struct writing *saver_next(struct tree *tree, struct writing *after)
 {
 	struct writing *writing;
 

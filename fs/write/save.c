@@ -415,7 +415,8 @@ static void emit_line(struct save *save, struct batch *batch)
 	save->at.offset += line.size;
 }
 
-int save_emit(struct save *save, struct batch *batch, size_t limit)
+/* Add about limit operations at most; 1 when there are more, 0 after the last, -errno. */
+static int save_emit(struct save *save, struct batch *batch, size_t limit)
 {
 	const char *start = save->at.rest.data;
 

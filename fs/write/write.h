@@ -116,8 +116,6 @@ struct save_target {
 struct save;
 int save_plan(struct tree *tree, struct view *view, const struct save_target *target,
 	      struct stage *stage, struct save **ret_save);
-/* Add about limit operations at most; 1 when there are more, 0 after the last, -errno. */
-int save_emit(struct save *save, struct batch *batch, size_t limit);
 /* All of them; save may be NULL. */
 int save_emit_all(struct save *save, struct batch *batch);
 void save_free(struct save *save);

@@ -107,7 +107,8 @@ static enum part part_find(const struct word *words, size_t count, struct bytes 
 	return PART_NONE;
 }
 
-enum part part_typed(struct bytes object)
+/* The kind of an object by its member "type"; PART_NONE: the type is not in the table. */
+static enum part part_typed(struct bytes object)
 {
 	return part_find(types, ARRAY_SIZE(types), look_inside(look_at(object, "type")));
 }
@@ -395,7 +396,9 @@ static bool put_part(struct put *put, enum part part, struct bytes value, struct
 	}
 }
 
-bool part_put(struct put *put, enum part part, struct bytes value, bool tool)
+/* Put a value as a part of this kind; returns whether there was anything.  With tool, texts are put
+ * as results. */
+static bool part_put(struct put *put, enum part part, struct bytes value, bool tool)
 {
 	return put_part(put, part, value, bytes_make(NULL, 0), tool, 0);
 }

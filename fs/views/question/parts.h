@@ -16,13 +16,6 @@ enum part {
 	PART_BLOB,
 };
 
-/* The kind of an object by its member "type"; PART_NONE: the type is not in the table. */
-enum part part_typed(struct bytes object);
-
-/* Put a value as a part of this kind; returns whether there was anything.  With tool, texts are put
- * as results. */
-bool part_put(struct put *put, enum part part, struct bytes value, bool tool);
-
 /* The members of a message that have parts, each as its kind, in the order in which they read. */
 bool parts_put(struct put *put, struct bytes message, bool tool);
 
