@@ -139,7 +139,8 @@ void backend_init(struct backend *backend, const struct backend_ops *ops)
 
 bool backend_has_quota(const struct backend *backend)
 {
-	return backend->upkeep.set_quota != default_upkeep.set_quota;
+	/* A plugin fills in defaults of its own. */
+	return backend->ops->upkeep && backend->ops->upkeep->set_quota;
 }
 
 void backend_set_quota(struct backend *backend, uint64_t max_size)
