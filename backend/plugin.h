@@ -20,14 +20,12 @@
 
 struct url;
 
-/* What a plugin is asked for, and has been built as. */
-#define PLUGIN_ABI PACKAGE_STRING
-
-/* A checksum of the headers that describe what both use; libseam.la has it. */
-extern const char plugin_seam[];
+/* What a plugin is asked for, and has been built as: the program and its version, and a checksum of
+ * the headers that describe what both use.  libseam.la has them. */
+extern const char plugin_abi[], plugin_seam[];
 
 struct plugin {
-	const char *abi;  /* PLUGIN_ABI; stays the first field */
+	const char *abi;  /* plugin_abi; stays the first field */
 	const char *seam; /* plugin_seam; stays the second */
 	/* log_set_sink() and log_set_level() of the plugin's copy. */
 	void (*set_log_sink)(log_sink *sink);

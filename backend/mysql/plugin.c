@@ -4,7 +4,7 @@
 #include "backend/mysql/mysql.h"
 
 const struct plugin sessfs_plugin = {
-	.abi = PLUGIN_ABI,
+	.abi = plugin_abi,
 	.seam = plugin_seam,
 	.set_log_sink = log_set_sink,
 	.set_log_level = log_set_level,

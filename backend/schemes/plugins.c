@@ -45,16 +45,16 @@ static int load(const char *scheme, const char *path, const struct plugin **ret_
 				   "%s:// is not available: cannot load %s: %s; install the "
 				   "package sessfs-%s again",
 				   scheme, path, dlerror(), scheme);
-	if (strcmp(plugin->abi, PLUGIN_ABI) != 0)
+	if (strcmp(plugin->abi, plugin_abi) != 0)
 		return str_explain(ret_why, -ELIBACC,
 				   "%s belongs to %s, but this is %s: install the same version of "
 				   "sessfs and sessfs-%s",
-				   path, plugin->abi, PLUGIN_ABI, scheme);
+				   path, plugin->abi, plugin_abi, scheme);
 	if (strcmp(plugin->seam, plugin_seam) != 0)
 		return str_explain(ret_why, -ELIBACC,
 				   "%s belongs to another build of %s: install sessfs and "
 				   "sessfs-%s from the same place",
-				   path, PLUGIN_ABI, scheme);
+				   path, plugin_abi, scheme);
 	plugin->set_log_sink(forward);
 	plugin->set_log_level(LOG_DEBUG);
 	*ret_plugin = plugin;

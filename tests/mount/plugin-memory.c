@@ -14,7 +14,7 @@ static int open_memory(const struct url *url, const struct backend_options *opti
 }
 
 const struct plugin sessfs_plugin = {
-	.abi = PLUGIN_ABI,
+	.abi = plugin_abi,
 	.seam = plugin_seam,
 	.set_log_sink = log_set_sink,
 	.set_log_level = log_set_level,

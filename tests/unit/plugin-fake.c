@@ -9,7 +9,7 @@
 #include "backend/base/buf.h"
 
 #ifndef FAKE_ABI
-#define FAKE_ABI PLUGIN_ABI
+#define FAKE_ABI plugin_abi
 #endif
 
 #ifndef FAKE_SEAM
