@@ -40,6 +40,15 @@ extern void (*after_stores)(void);
 	}                                                                                          \
 	static void suite##_##name##_body(struct backend *backend)
 
+/* For a case of what a store need not have: it is skipped where that is missing. */
+#define NEEDS(backend, capability, slot)                                                           \
+	do {                                                                                       \
+		if ((backend)->ops->capability && (backend)->ops->capability->slot)                \
+			break;                                                                     \
+		close_stores();                                                                    \
+		cr_skip("the store has no %s", #slot);                                             \
+	} while (0)
+
 /* A directory for the files of a case, removed by close_stores(); paths in it live as long. */
 const char *scratch_path(const char *name);
 /* Open a SQLite store at a path; it must succeed.  Closed by close_stores() unless closed before

@@ -795,6 +795,7 @@ EveryStore(keys, are_looked_at_together)
 				   0 };
 	struct backend_snapshot *snapshot;
 
+	NEEDS(backend, shared, orphan_find);
 	orphan.nlink = 0;
 	dir.mode = S_IFDIR | 0755;
 	dir.kind = BACKEND_SESSION;

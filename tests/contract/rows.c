@@ -212,6 +212,7 @@ EveryStore(rows, are_read_with_when_each_was_made)
 {
 	struct backend_snapshot *snapshot;
 
+	NEEDS(backend, scans, row_read_times);
 	COMMIT(backend, at_times(row_insert(S, K, -7, BYTES("n")), 1500000000, 1500000001),
 	       at_times(row_insert(S, K, 0, BYTES("a")), 1500000002, 1500000003),
 	       at_times(row_insert(S, K, 1, BYTES("b")), 1400000000, 1500000005),
@@ -521,6 +522,7 @@ EveryStore(sessions, are_added_up_in_the_order_of_their_ids)
 		session_node(6, BYTES("gone"), 0),
 	};
 
+	NEEDS(backend, scans, row_read_times);
 	sessions_are(backend, show_session, "");
 	for (size_t i = 0; i < ARRAY_SIZE(nodes); i++)
 		COMMIT(backend, node_put(&nodes[i]));
@@ -546,6 +548,7 @@ EveryStore(sessions, tell_the_oldest_row_and_the_last_change)
 	struct backend_snapshot *snapshot;
 	int64_t before = (int64_t)time(NULL) * 1000000000;
 
+	NEEDS(backend, scans, row_read_times);
 	COMMIT(backend, row_insert(S, K, 0, BYTES("1")));
 	usleep(5000);
 	COMMIT(backend, row_insert(S, BYTES("a"), 0, BYTES("1")));
@@ -570,6 +573,7 @@ EveryStore(days, add_up_the_rows_that_were_made_on_them)
 	struct backend_snapshot *snapshot;
 	int64_t today = (int64_t)time(NULL) / 86400;
 
+	NEEDS(backend, scans, row_read_times);
 	COMMIT(backend, row_insert(S, K, 0, BYTES("1")), row_insert(S, K, 1, BYTES("22")));
 	snapshot = look(backend);
 	cr_assert_eq(backend_day_list(backend, snapshot, keep_day, &day), 0);

@@ -45,6 +45,7 @@ EveryStore(quotas, hold_from_when_they_are_set_until_they_are_taken_back)
 	static char bytes[SIZE];
 	int r = 0, i = 0;
 
+	NEEDS(backend, upkeep, set_quota);
 	backend_set_quota(backend, 1 << 20);
 	for (; r == 0 && i < MANY; i++)
 		r = COMMIT(backend, chunk_put(5, i, bytes_make(bytes, SIZE)));

@@ -114,6 +114,7 @@ EveryStore(shifts, down_close_the_place_of_those_that_are_gone)
 
 EveryStore(shifts, leave_the_times_of_the_rows)
 {
+	NEEDS(backend, scans, row_read_times);
 	COMMIT(backend, dated(0, BYTES("a"), 100, 200), dated(1, BYTES("b"), 101, 201));
 
 	cr_assert_eq(COMMIT(backend, shift(0, 3, 0)), 0);
@@ -177,6 +178,7 @@ EveryStore(shifts, do_not_put_rows_in_the_place_of_others)
 
 EveryStore(shifts, in_a_batch_that_fails_leave_all_where_it_was)
 {
+	NEEDS(backend, scans, row_read_times);
 	COMMIT(backend, dated(0, BYTES("a"), 100, 200), dated(1, BYTES("b"), 101, 201),
 	       piece_put(5, 1, 0, BYTES("p")), mark_put(5, 10, 1));
 
