@@ -22,8 +22,6 @@ struct criterion_test_params every_kind(void);
 /* The same for cases of several mounts: a fresh store, or one more mount of what is there. */
 struct backend *shared_store(int kind, struct backend *first);
 struct criterion_test_params every_shared_kind(void);
-/* One of journal.c. */
-struct backend *fresh_journal(void);
 void close_stores(void);
 /* Called when they are closed, unless it is NULL. */
 extern void (*after_stores)(void);

@@ -9,7 +9,15 @@ here=$(dirname "$0")
 build=${top_builddir:-$top/build}
 files=$here/files
 
-prefix=$(sed -n 's/^prefix = //p' "$build/Makefile")
+variable() {
+	sed -n "s/^$1 = //p" "$build/Makefile"
+}
+
+prefix=$(variable prefix)
+cc=$(variable CC)
+sanitizers=$(variable SANITIZER_CFLAGS)
+# make check tells its jobs and variables to what it starts.
+unset MAKEFLAGS MFLAGS MAKELEVEL DESTDIR
 
 install_all() {
 	make -s -C "$build" install DESTDIR="$scratch/root" >"$scratch/log" 2>&1 ||
@@ -50,6 +58,23 @@ pages() {
 finds_a_name_in_vain() {
 	{ pages; echo 'See [more](contrib/more.md).'; } >"$scratch/README.md"
 	! installs_what_is_named "$scratch/README.md"
+}
+
+# A store that needs nothing of this tree but what is installed.
+builds_a_store() {
+	echo sessfs_plugin >"$scratch/shown"
+	cp -R "$top/contrib/store" "$scratch/store" && chmod -R u+w "$scratch/store" &&
+		PKG_CONFIG_PATH="$scratch/root$prefix/lib/pkgconfig" \
+			PKG_CONFIG_SYSROOT_DIR="$scratch/root" \
+			make -C "$scratch/store" CC="$cc" \
+				CFLAGS="-Wall -Wextra -Werror $sanitizers" &&
+		nm -D --defined-only "$scratch/store/store.so" | cut -d ' ' -f 3 |
+			grep -v '^__odr_asan\.' | diff - "$scratch/shown"
+}
+
+# Of the contract all but what a store need not have.
+holds_the_contract() {
+	SESSFS_STORE="$scratch/store/store.so" "$build/tests/contract/plugin" --quiet
 }
 
 uninstalls_all() {
@@ -223,6 +248,12 @@ expect "make install leaves the files that are listed" installs_the_list
 pages >"$scratch/pages"
 expect "what README.md and the guide name is installed" installs_what_is_named "$scratch/pages"
 expect "a name of nothing that is installed is found" finds_a_name_in_vain
+if [ -x "$build/tests/contract/plugin" ] && command -v pkg-config >/dev/null 2>&1; then
+	expect "a store of another kind is built with what is installed" builds_a_store
+	expect "it holds the contract" holds_the_contract
+else
+	skip "a store of another kind holds the contract" "Criterion or pkg-config is missing"
+fi
 expect "make uninstall takes them away again" uninstalls_all
 if git -C "$top" ls-files 2>/dev/null | grep -q '^bootstrap$'; then
 	expect "a release has every file" releases_all
