@@ -38,7 +38,7 @@ struct plugin {
 	 * the copy of the password overwritten when the store is closed. */
 	int (*open)(const struct url *url, const struct backend_options *options,
 		    struct backend **ret_backend, char **ret_why);
-	/* As backend_read_older(). */
+	/* As backend_read_older(); NULL: no such store has an older table. */
 	int (*read_older)(const struct url *url, const char *table, backend_older_fn *fn, void *arg,
 			  char **ret_why);
 };

@@ -153,6 +153,8 @@ static int read_older_remote(const char *database, const char *table, backend_ol
 
 	if (r < 0)
 		return r;
+	if (!remote->plugin->read_older)
+		return -EOPNOTSUPP;
 	if (!table)
 		table = remote->url.table ? remote->url.table : older_table;
 	return remote->plugin->read_older(&remote->url, table, fn, arg, ret_why);

@@ -191,6 +191,21 @@ Test(plugins, preparing_in_vain_says_why)
 	cr_expect_str_eq(why, "not prepared");
 }
 
+static int refuse_older(void *arg, struct bytes session, struct bytes data, int64_t updated)
+{
+	(void)arg, (void)session, (void)data, (void)updated;
+	return -ELOOP;
+}
+
+Test(plugins, one_without_older_tables_is_asked_in_vain)
+{
+	_cleanup_(freep) char *why = NULL;
+
+	install("plugin-fake", "mysql");
+	cr_expect_eq(backend_read_older("mysql://ann@/x", NULL, refuse_older, NULL, &why),
+		     -EOPNOTSUPP);
+}
+
 Test(plugins, other_stores_need_none)
 {
 	static const char *const stores[] = { "memory:", "/nowhere/x.db", "x.db", "./mysql://x" };
