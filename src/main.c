@@ -61,7 +61,7 @@ static int run_help(int argc, char **argv)
 	return say_finish() < 0 ? CMD_FAILED : CMD_DONE;
 }
 
-/* -h does, unless it means something else to the command. */
+/* -h is help, unless the command has an option -h. */
 static bool main_asks_for_help(const struct command *command, int argc, char **argv)
 {
 	bool with_h = true;
@@ -88,8 +88,8 @@ static int main_run(const struct command *command, int argc, char **argv)
 	return status;
 }
 
-/* mount(8) calls "sessfs STORE DIR -o OPTIONS": two operands, of which the first is no command.
- * One that is a word only, and no file, is a command that there is not: no store is made of it. */
+/* mount(8) calls "sessfs STORE DIR -o OPTIONS": two operands, the first of which is not a command.
+ * A single word that does not name a file is a mistyped command: do not make a store of it. */
 static bool main_means_mount(int argc, char **argv)
 {
 	const char *first = NULL;
@@ -113,8 +113,8 @@ static int print_version(void)
 	return say_finish() < 0 ? CMD_FAILED : CMD_DONE;
 }
 
-/* What a limit on the size of files or a reader that went away refuses is an error of a call, and
- * not the end of the process.  Who starts us may not care how children end; we do. */
+/* Writing beyond a limit on the size of files, or to a reader that has gone, makes the call fail;
+ * it must not end the process.  We wait for children, even if our parent ignores SIGCHLD. */
 static void main_set_signals(void)
 {
 	signal(SIGXFSZ, SIG_IGN);

@@ -16,17 +16,17 @@ struct name {
 	struct bytes key;
 };
 
-/* For "%.*s" in sentences, which are for people: long names are cut. */
+/* For "%.*s" in sentences for people: long names are cut. */
 enum { SHOWN_MAX = 100 };
 #define SHOWN(bytes) name_shown(bytes), (bytes).data
 #define NAMED "session '%.*s', key '%.*s'"
 #define SHOWN_NAME(name) SHOWN((name)->session), SHOWN((name)->key)
 int name_shown(struct bytes bytes);
 
-/* These judge what the caller has given: 0, or -EINVAL with a sentence.  what: "session", "key". */
+/* Check an argument of the caller: 0, or -EINVAL with a sentence.  what: "session", "key". */
 int name_take_id(const char *id, const char *what, struct bytes *ret_bytes);
 int name_take(const char *session, const char *key, struct name *ret_name);
-/* The same for who writes: a sidecar is written with its list. */
+/* The same before a write: the key must not be a sidecar's, which is written with its list. */
 int name_take_state(const char *session, const char *key, struct name *ret_name);
 
 #endif

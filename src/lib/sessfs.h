@@ -97,7 +97,7 @@ void sessfs_close(struct sessfs *sessfs);
 /* Returns when everything that was saved survives a power loss. */
 int sessfs_sync(struct sessfs *sessfs);
 
-/* Save a state of one JSON text, which replaces whatever the key held, even a list. */
+/* Save a state of one JSON text.  It replaces all that the key held, even a list. */
 int sessfs_save(struct sessfs *sessfs, const char *session, const char *key, const char *json,
 		size_t size);
 /*

@@ -3,33 +3,31 @@
  * The operations of a session store, on rows.
  *
  * The library is not a second filesystem.  A mount owns its store, and keeps nodes, marks and
- * pieces that fit the rows; whoever changes rows beside it is "another program", and the store
- * keeps a log of what those have changed (backend/backend.h), which the mount digests, the next
- * one too if there is none now.  So the library opens its stores with rows_only: it is one more
- * of the other programs, its changes go into that log through the same triggers as anybody's, and
- * it needs neither the tree (fs/) nor any knowledge of what a mount keeps.
+ * pieces that fit the rows.  A program that changes rows beside it is "another program": the store
+ * logs its changes (backend/backend.h), and the mount takes them in; without a mount, the next one
+ * does.  The library opens its stores with rows_only, and so is one of the other programs.  The
+ * usual triggers log its changes, and it needs neither the tree (fs/) nor any knowledge of what a
+ * mount keeps.
  *
- * What makes that safe:
+ * Why that is safe:
  *
- *   - Each change is one batch, and a batch is one transaction that takes the store's write lock
- *     before it looks at anything (BEGIN IMMEDIATE; ten seconds of patience).  A batch says what
- *     the rows shall be, whatever they were: "this text at index i", "nothing from n on".  So there
- *     is no read before it whose answer could be out of date, no update is lost by being based on
- *     one, and a list is never mixed of two saves.
- *   - BACKEND_ROW_PUT leaves a row that is equal alone, so saying all of a list writes only what
- *     differs, and says nothing of the rest to the mount.
- *   - A list is compared before it is saved, but that only spares a list that is the same its
- *     transaction.  If it changes meanwhile, it was the same at the moment of the comparison, and
- *     that is when it was saved.
+ *   - Each change is one batch.  A batch is one transaction that takes the store's write lock
+ *     before it reads anything (BEGIN IMMEDIATE; it waits for at most ten seconds).  A batch says
+ *     what the rows become, not how they change: "this text at index i", "nothing from n on".  So
+ *     no earlier read can be out of date, no update is lost, and a list never mixes two saves.
+ *   - BACKEND_ROW_PUT does not touch a row that is equal, so a save of a whole list writes only the
+ *     rows that differ, and the mount is notified only of those.
+ *   - A list is compared before it is saved, to spare an equal list its transaction.  If it changes
+ *     meanwhile, the save took place at the moment of the comparison.
  *
  * The sidecar of a list
  *
- *   AgentScope keeps a hash of a list beside it, in the row (session, key:_hash, 0), and appends to
- *   the rows only as long as the list that it holds has that hash; otherwise it writes all of them
- *   anew.  That hash is made of objects in its memory and cannot be told from the rows.  So a list
- *   that the library changes gets a hash of another kind, longer than any of AgentScope's, which
- *   then finds that somebody else was here; a list that stays the same keeps the hash that it has.
- *   The sidecar also tells a list of one item, or of none, from a state that is no list.
+ *   AgentScope keeps a hash of a list beside it, in the row (session, key:_hash, 0).  It appends
+ *   rows as long as the list in its memory has that hash; otherwise it writes all of them anew.
+ *   The hash is made of objects in its memory and cannot be computed from the rows.  So a list that
+ *   the library changes gets a hash of another kind, longer than any of AgentScope's, and
+ *   AgentScope sees that the list has changed; an unchanged list keeps its hash.  The sidecar also
+ *   tells a list of one item, or of none, from a state that is not a list.
  */
 #include "src/lib/sessfs.h"
 
@@ -49,7 +47,7 @@
 
 static const char empty_hash[] = "empty:0"; /* as AgentScope has it */
 
-/* Threads that the store starts are not to run the program's handlers of signals. */
+/* A thread of the store must not run the program's signal handlers. */
 static int open_quietly(const char *store, const struct backend_options *options,
 			struct backend **ret_backend, char **ret_why)
 {
@@ -81,7 +79,7 @@ int sessfs_open(const char *store, const char *table, unsigned flags, struct ses
 	r = open_quietly(store, &options, &sessfs->backend, &why);
 	if (r < 0)
 		return why ? why_refuse(r, "%s", why) : why_result(r, "%s", store);
-	why_begin(); /* what went wrong on the way does not matter any more */
+	why_begin(); /* forget the errors that did not matter in the end */
 	*ret_sessfs = steal_ptr(sessfs);
 	return 0;
 }
@@ -200,7 +198,8 @@ int sessfs_get_list(struct sessfs *sessfs, const char *session, const char *key,
 
 /* Keys of a session, and sessions. */
 
-/* Calls fn for each key of the session, and perhaps for one of another, at which it is to stop. */
+/* Calls fn for each key of the session, and perhaps for a key of the next one, at which fn must
+ * stop. */
 static int view_session(struct view *view, struct bytes session, backend_key_fn *fn, void *arg)
 {
 	/* SQL may have an empty key, and a listing begins behind the key that it is given. */
@@ -247,7 +246,7 @@ int sessfs_exists(struct sessfs *sessfs, const char *session)
 struct listing {
 	sessfs_session_fn *fn;
 	void *arg;
-	struct buf last; /* the session that was told last, with a NUL behind it */
+	struct buf last; /* the session that was reported last, with a NUL behind it */
 };
 
 static int list_session(void *arg, struct bytes session, struct bytes key,
@@ -313,7 +312,7 @@ static struct backend_op rows_delete(const struct name *name, int64_t first, int
 
 enum { BLOCK = 64 }; /* operations that are handed to the store at a time */
 
-/* A key is to have these items: the operations that make it so, in blocks. */
+/* The operations, handed on in blocks, that give a key exactly these items. */
 struct replacing {
 	struct name name;
 	const struct sessfs_item *items;

@@ -3,7 +3,7 @@
 
 #include <errno.h>
 
-/* The reads that this thread is in, those of callbacks first. */
+/* The views of this thread, the innermost first. */
 static _Thread_local struct view *innermost;
 
 int lib_view_begin_anew(struct sessfs *sessfs, struct view *view)

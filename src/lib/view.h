@@ -14,16 +14,17 @@ struct sessfs {
 	struct backend *backend;
 };
 
-/* A zeroed one that has not begun may end. */
+/* A view.  A zeroed one that has not begun may be ended. */
 struct view {
 	struct backend *backend;
 	struct backend_snapshot *snapshot;
-	bool changed;	    /* since, by a callback */
-	bool shared;	    /* the snapshot is that of a view around it */
-	struct view *outer; /* the callback of which reads */
+	bool changed;	    /* a callback has changed rows since it began */
+	bool shared;	    /* the snapshot belongs to a view around it */
+	struct view *outer; /* the view whose callback began this one */
 };
-/* A callback reads what its caller reads, but for what it has changed itself; anew: what is
- * committed by now, for who does not call anybody back. */
+/* Within a callback, a view is the same state as the view around it, with the changes that the
+ * callback has made.  lib_view_begin_anew() reads what is committed by now, for calls that have no
+ * callbacks. */
 int lib_view_begin(struct sessfs *sessfs, struct view *view);
 int lib_view_begin_anew(struct sessfs *sessfs, struct view *view);
 void lib_view_end(struct view *view);

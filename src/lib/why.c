@@ -61,7 +61,7 @@ int why_result(int result, const char *format, ...)
 	char words[WHY_MAX];
 	va_list args;
 
-	if (result >= 0) /* also when a callback has failed, and went on */
+	if (result >= 0) /* a callback may have met an error and gone on */
 		*sentence = '\0';
 	if (result >= 0 || *sentence)
 		return result;

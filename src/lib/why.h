@@ -14,8 +14,8 @@
 void why_begin(void);
 /* Put a sentence there.  Returns error, so that it can stand behind return. */
 int why_refuse(int error, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* Return result; when it is an error that nobody has explained, say what it means behind the
- * words. */
+/* Return result.  For an error without an explanation, make a sentence of these words and what the
+ * error means. */
 int why_result(int result, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 #endif

@@ -12,9 +12,9 @@
 struct option_row;
 typedef int option_fn(struct options *options, const struct option_row *row, const char *value);
 
-/* What an option does, and what its value is like. */
+/* An option: its name, its meaning, the form of its value. */
 struct option_kind {
-	option_fn *take;   /* -EINVAL: the value is not like that */
+	option_fn *take;   /* -EINVAL: the value does not have this form */
 	const char *value; /* in words; NULL: none */
 	int base;	   /* of a number, which is between these */
 	uint64_t least, most;
@@ -23,8 +23,8 @@ struct option_kind {
 struct option_row {
 	const char *name; /* with a '=' when it has a value */
 	const struct option_kind *kind;
-	size_t place;	  /* of the field in struct options */
-	size_t given;	  /* of the field that tells that the option was given; 0: none */
+	size_t place;	  /* of struct options */
+	size_t given;	  /* offset of the bool that says that the option was given; 0: none */
 	const char *help; /* NULL: not worth a line in the help */
 };
 
@@ -33,7 +33,7 @@ static void *field_at(struct options *options, size_t place)
 	return (char *)options + place;
 }
 
-/* Set the field which says that the value was given, if there is one. */
+/* Set the bool that says that the option was given, if it has one. */
 static int note_given(struct options *options, const struct option_row *row, int result)
 {
 	if (result == 0 && row->given)
@@ -128,7 +128,7 @@ static int take_privileged(struct options *options, const struct option_row *row
 
 static const struct option_kind option_yes = { .take = take_yes };
 static const struct option_kind option_no = { .take = take_no };
-/* The highest number is how the kernel says "no id". */
+/* The kernel uses the highest number for "no id". */
 static const struct option_kind option_id = { take_number, "a number (uid=1000)", 10, 0,
 					      UINT32_MAX - 1 };
 static const struct option_kind option_mode = { take_number, "an octal number (umask=027)", 8, 0,
@@ -229,7 +229,7 @@ static const char *const option_ignored[] = {
 };
 /* clang-format on */
 
-/* What others than a mount can honour. */
+/* The options that commands other than mount can honour. */
 static const struct {
 	const char *name;
 	unsigned users;

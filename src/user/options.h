@@ -6,8 +6,8 @@
  * The options of a mount, as they stand behind -o: names and values between commas.  A comma in a
  * value has a backslash before it, and so may a backslash.
  *
- * A zeroed struct options holds the defaults.  options_parse() may be called several times; what is
- * said last counts.
+ * A zeroed struct options holds the defaults.  options_parse() may be called several times; the
+ * last value given counts.
  */
 
 #include <stdbool.h>
@@ -41,10 +41,10 @@ struct options {
 	char *table;		/* NULL: not given, as the next one */
 	char *view;		/* clauses of a question */
 	const char *privileged; /* an option that only root may give, or NULL */
-	struct buf extra; /* options that the kernel gets, with a NUL behind them; empty: none */
+	struct buf extra;	/* options for the kernel, with a NUL behind them; empty: none */
 };
 
-/* Who takes options, and so which of them. */
+/* The kinds of command that take options, and so which options are allowed. */
 enum options_user {
 	OPTIONS_MOUNT = 1 << 0,	 /* all */
 	OPTIONS_WRITER = 1 << 1, /* a command that brings bytes into a store */

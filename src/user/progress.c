@@ -24,9 +24,9 @@ enum {
 	MEMORY = 5, /* seconds that the rates look back, more or less */
 };
 
-/* What is on the terminal, and all that progress there is; who prints holds it. */
+/* The state of the line on the terminal.  lock protects all of it; code that prints holds lock. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct progress *drawn; /* by itself; or NULL */
+static struct progress *drawn; /* the progress that ticks redraw; or NULL */
 static int shown_on = -1;
 static size_t shown_size;
 
@@ -37,7 +37,7 @@ static unsigned terminal_columns(int fd)
 	return ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col ? size.ws_col : COLUMNS_UNKNOWN;
 }
 
-/* A terminal that does not take it goes without. */
+/* If the terminal cannot be written to, go on without the line. */
 static void put(int fd, const char *text, size_t size)
 {
 	if (write(fd, text, size) < 0)
@@ -68,7 +68,8 @@ void progress_release(void)
 	pthread_mutex_unlock(&lock);
 }
 
-/* Bytes that this process has read, from files and else; 0 where that is not told (proc(5), io). */
+/* Bytes that this process has read by any call (proc(5), io); 0 where the kernel does not count
+ * them. */
 static uint64_t bytes_read(void)
 {
 	static const char label[] = "rchar: ";
@@ -117,7 +118,7 @@ static void draw_line(const struct progress *progress)
 	put(shown_on, text, (size_t)written);
 }
 
-/* What happened since the last time counts as much as it is long. */
+/* A moving average over about MEMORY seconds: a longer interval weighs more. */
 static double mix(double rate, uint64_t more, double seconds)
 {
 	double now = (double)more / seconds;
@@ -141,7 +142,7 @@ static void take_rates(struct progress *progress, int64_t now)
 	progress->drawn_items = progress->items;
 }
 
-/* The lock is held. */
+/* The caller holds the lock. */
 static void draw(struct progress *progress)
 {
 	int64_t now = progress->now();
@@ -171,7 +172,7 @@ static void draw_now_and_then(void)
 	draw(drawn);
 }
 
-/* What prints meanwhile is not waited for: it may be the caller. */
+/* Only trylock: the thread that holds the lock and prints may be the one that ticks. */
 static void on_tick(void)
 {
 	if (pthread_mutex_trylock(&lock) != 0)

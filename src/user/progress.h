@@ -3,7 +3,7 @@
 #define PROGRESS_H
 
 /*
- * How far something is that takes long, in one line of the terminal:
+ * Progress of a long operation, in one line of the terminal:
  *
  *	import  812 of 4031 files  1.2G of 3.4G  45M/s  0:49 left
  *
@@ -13,13 +13,13 @@
  *	progress_end(&progress)
  *
  * Nothing is shown for the first second (or the seconds that SESSFS_PROGRESS_DELAY in the
- * environment says), nor when stderr is no terminal.  The line is drawn anew five times a second by
- * whatever adds to it or ticks (backend/base/tick.h), so that it moves in the middle of one long
- * call; what is counted there is followed (progress_follow).  It fits the terminal and is gone at
- * the end.
+ * environment says), nor when stderr is not a terminal.  Adding to it and ticks
+ * (backend/base/tick.h) redraw the line at most five times a second, so it moves in the middle of
+ * one long call, too; progress_follow() has it count ticks or bytes read.  The line fits the
+ * terminal and is gone at the end.
  *
- * One at a time.  All is for the thread that began it, but progress_hold() and progress_release(),
- * which any may call.
+ * Only one progress at a time.  All functions are for the thread that began it, except that any
+ * thread may call progress_hold() and progress_release().
  */
 
 #include <stdbool.h>
@@ -37,14 +37,14 @@ enum {
 
 struct progress {
 	const char *what;   /* borrowed, as is the next */
-	const char *things; /* what one is called, or NULL: they are not shown */
+	const char *things; /* what one item is called; NULL: items are not shown */
 	uint64_t items, items_total;
 	uint64_t bytes, bytes_total; /* totals are 0 while they are not known */
 	unsigned follows;
 	uint64_t ticks_begun, reads_begun;
-	int64_t begun, drawn, tried; /* when */
+	int64_t begun, drawn, tried; /* in nanoseconds of now() */
 	int64_t delay;		     /* nanoseconds from the beginning to the first line */
-	uint64_t drawn_bytes;	     /* when it was drawn last; likewise drawn_items */
+	uint64_t drawn_bytes;	     /* and drawn_items: when it was drawn last */
 	uint64_t drawn_items;
 	double bytes_rate, items_rate; /* a second; 0: not known yet */
 	int fd;			       /* -1: silent */
@@ -55,10 +55,10 @@ struct progress {
 
 /* To stderr, if that is a terminal. */
 void progress_begin(struct progress *progress, const char *what, const char *things);
-/* The two halves of it.  To a descriptor, whatever it is; the functions may be NULL. */
+/* progress_begin() is these two.  fd may be anything; the functions may be NULL. */
 void progress_begin_on(struct progress *progress, const char *what, const char *things, int fd,
 		       int64_t (*now)(void), unsigned (*columns)(int fd));
-/* From now on it is drawn by itself. */
+/* From now on ticks redraw it. */
 void progress_start(struct progress *progress);
 void progress_follow(struct progress *progress, unsigned follows);
 /* 0: not known. */
@@ -67,11 +67,12 @@ void progress_add(struct progress *progress, uint64_t items, uint64_t bytes);
 /* May be called twice, or for a zeroed one. */
 void progress_end(struct progress *progress);
 
-/* Take the line away, and let nobody draw it until something else has been printed on the terminal:
+/* Take the line away and keep all threads from drawing it, to the end of the block, to print
+ * something else on the terminal:
  *
  *	WITH_PROGRESS_HELD;
  *
- * to the end of the block.  Sentences of the log do so by themselves. */
+ * The sentences of the log do so by themselves. */
 void progress_hold(void);
 void progress_release(void);
 

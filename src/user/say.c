@@ -29,7 +29,7 @@ static void print_stderr(int level, const char *sentence)
 	fprintf(stderr, "sessfs: %s\n", sentence);
 }
 
-/* The journal knows who speaks. */
+/* The journal records the program's name itself. */
 static void print_journal(int level, const char *sentence)
 {
 	fprintf(stderr, "<%d>%s\n", level, sentence);
@@ -88,16 +88,16 @@ bool say_has_syslog(void)
 	return false;
 }
 
-/* Where a system has no log. */
+/* The log file, for a system without a log. */
 static struct {
 	int fd; /* -1: not in use */
 	char *path;
-	bool fresh;	   /* it was made, or empty */
-	atomic_bool warns; /* somebody should read it */
-	atomic_llong size; /* of what is ours in it */
+	bool fresh;	   /* was made by us, or was empty */
+	atomic_bool warns; /* holds a notice or worse */
+	atomic_llong size; /* bytes that we have written to it */
 } file = { .fd = -1 };
 
-/* It begins anew when it has become large: what a daemon says for years must not fill a disk. */
+/* A daemon runs for years: the file begins anew when it has become large. */
 static void print_file(int level, const char *sentence)
 {
 	enum { MOST = 16 << 20 };
@@ -125,7 +125,7 @@ int say_open_file(const char *path)
 
 	if (fd < 0)
 		return -errno;
-	/* Whoever removes it has locked it alone. */
+	/* A process that removes the file holds an exclusive lock on it (say_close_file()). */
 	while (flock(fd, LOCK_SH) < 0 && errno == EINTR)
 		;
 	if (fstat(fd, &st) == 0 && !st.st_nlink) {
@@ -142,7 +142,7 @@ int say_open_file(const char *path)
 	return 0;
 }
 
-/* Others may log there, too, and have warned of something. */
+/* Other processes may log to the same file and have warned: keep it then. */
 void say_close_file(void)
 {
 	struct stat st;

@@ -2,9 +2,7 @@
 #ifndef SAY_H
 #define SAY_H
 
-/*
- * The place that prints: where the sentences of the log go, and what is written to stdout.
- */
+/* Output: where the sentences of the log go, and what is written to stdout. */
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -14,22 +12,22 @@
 void say_to_stderr(int level);
 /* For a daemon that starts: notices and worse to stderr, the rest to the system log. */
 void say_while_starting(void);
-/* Everything to the system log, or to the file that was opened instead; the process has no terminal
- * any more. */
+/* Everything to the system log, or to the file that say_open_file() has opened; the process no
+ * longer has a terminal. */
 void say_to_log(void);
 /* Whether the system has a log. */
 bool say_has_syslog(void);
-/* Open the file to log to from say_to_log() on; it is for its owner alone.  0, or -errno: -EEXIST
- * when the name is something else's. */
+/* Open the file that say_to_log() is to log to; mode 0600.  0, or -errno: -EEXIST when the name
+ * is not that of a regular file with one link. */
 int say_open_file(const char *path);
 /* The process ends well: a file that was made for its log goes if it holds no notice or worse. */
 void say_close_file(void);
 
-/* Log a sentence of a lower room, or without one what the error means (of -EINTR nothing is said);
- * returns error. */
+/* Log a sentence of a lower room, or if there is none, the meaning of the error (nothing for
+ * -EINTR); returns error. */
 int say_why(const char *why, int error);
 
-/* First of all: have stdout remember why something did not get out. */
+/* Call this first: stdout then remembers why something could not be written. */
 int say_begin(void);
 
 /* JSON on stdout: a list, an object a line, or objects alone.  The value is taken over; NULL, which

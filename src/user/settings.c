@@ -12,8 +12,8 @@
 
 static const int64_t second = 1000000000;
 
-/* What the options say of it, and whether that was given. */
-static bool say(const struct options *options, enum setting setting, uint64_t *ret_value)
+/* The value that the options give a setting; returns whether they give one. */
+static bool option_says(const struct options *options, enum setting setting, uint64_t *ret_value)
 {
 	const struct tree_options *tree = &options->tree;
 	const struct {
@@ -61,7 +61,7 @@ int setting_parse(enum setting setting, const char *text, uint64_t *ret_value, c
 				"the setting '%s' is not understood: it has a comma", option) :
 		    options_parse(&options, OPTIONS_MOUNT, option, ret_why);
 	if (r == 0)
-		say(&options, setting, ret_value);
+		option_says(&options, setting, ret_value);
 	return r;
 }
 
@@ -145,7 +145,7 @@ int settings_agree(struct backend *backend, const struct options *options, char 
 		uint64_t value;
 
 		/* A store always has a layout. */
-		if (!say(options, i, &value) || settings.value[i] == value ||
+		if (!option_says(options, i, &value) || settings.value[i] == value ||
 		    (!settings.set[i] && i != SETTING_LAYOUT))
 			continue;
 		text = setting_show(i, value, wanted);

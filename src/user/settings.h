@@ -17,9 +17,9 @@ int setting_parse(enum setting setting, const char *text, uint64_t *ret_value, c
 /* A number in words that setting_parse() understands. */
 enum { SETTING_TEXT = 128 };
 const char *setting_show(enum setting setting, uint64_t value, char text[SETTING_TEXT]);
-/* What counts where the store says nothing and no option was given. */
+/* The value that counts where neither the store nor an option says one. */
 uint64_t setting_default(enum setting setting);
-/* What counts of ttl or grace for who has no option, in nanoseconds. */
+/* The ttl or grace in nanoseconds that counts for a caller without options. */
 int64_t setting_time(const struct settings *settings, enum setting setting);
 
 /* Whether the options that were given may be obeyed: -EINVAL when the store says something else,

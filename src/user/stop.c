@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A handler runs when the call that waits returns.  One on a mount whose daemon is stopped does
- * not: there the kernel goes on to wait until the answer comes, or a signal ends the process, and
- * one that has a handler does not count.  So a thread looks whether a signal that has come still
- * waits for its handler a while later, and then ends the process as the signal would have.
+ * A handler runs when the call that waits returns.  A call on a mount whose daemon is stopped does
+ * not return: the kernel waits there until the answer comes or a fatal signal ends the process, and
+ * a signal with a handler is not fatal.  So a thread waits a while after a signal; if the handler
+ * has still not run, it ends the process as the signal would have.
  */
 #include "src/user/stop.h"
 
@@ -39,7 +39,7 @@ static void end_by(int number)
 
 static void *watch(void *arg)
 {
-	/* Only poll(2) is told of signals that another thread may take. */
+	/* Only poll(2) sees signals that another thread may take. */
 	struct pollfd waiting = { .fd = descriptor_above(signalfd(-1, &watched, SFD_CLOEXEC)),
 				  .events = POLLIN };
 	static const struct timespec now = { 0 };
@@ -56,7 +56,7 @@ static void *watch(void *arg)
 	}
 }
 
-/* Without one, a signal is obeyed where its handler runs. */
+/* Without the thread, a signal is still obeyed where its handler runs. */
 static void start_watching(void)
 {
 	pthread_attr_t attr;

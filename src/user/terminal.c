@@ -32,7 +32,7 @@ int terminal_columns(int otherwise, int least)
 
 static pid_t pager;
 
-/* If there is none, it is printed. */
+/* $PAGER, or less, or without both cat. */
 static void run_pager(void)
 {
 	static const char otherwise[] = "if command -v less >/dev/null 2>&1; then exec less; "

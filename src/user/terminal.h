@@ -15,8 +15,8 @@
  * fewer than least, that. */
 int terminal_columns(int otherwise, int least);
 
-/* From now on the standard output goes through a pager, if it is a terminal: $PAGER, or less.  Once
- * in a process; pager_end() waits for who reads. */
+/* From now on stdout goes through a pager, if it is a terminal: $PAGER, or less.  Once in a
+ * process; pager_end() waits until the reader has quit it. */
 void pager_begin(void);
 void pager_end(void);
 
