@@ -1,34 +1,33 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How a verb reaches the files of a store.
+ * How a command reaches the files of a store.
  *
- * What a mount holds back (a save that is not finished, a line without its end, the latest writes
- * to an ordinary file) is nowhere else, and only the mount shows what everybody sees there at that
- * moment; it also has what is asked for in memory, and checks permissions.  So where a mount can be
- * used, it is:
+ * A mount holds back some bytes: a save that is not finished, a line without its end, the latest
+ * writes to an ordinary file.  Only the mount shows these to everybody at that moment; it also has
+ * what is asked for in memory, and checks permissions.  So where a mount can be used, it is:
  *
  *	a mount of the store is in reach	system calls below its mount point
- *	and is no view of it
+ *	and is not a view of it
  *	otherwise				a tree in this process, as a daemon has it
  *
- * In reach is what /proc/self/mountinfo says and a few checks confirm (mount.c).  Out of
- * reach are mounts in another mount namespace, and another user's without allow_other.  Then the
- * tree sees what is committed: rows, pieces, drafts.  It does not see an unfinished line, nor the
- * latest writes to an ordinary file.
+ * /proc/self/mountinfo and a few checks (mount.c) say which mounts are in reach.  Mounts in another
+ * mount namespace are not, nor another user's without allow_other.  Then the tree sees what is
+ * committed: rows, pieces, drafts.  It does not see an unfinished line, nor the latest writes to an
+ * ordinary file.
  *
- * Who writes by a tree is one more mount of the store meanwhile (backend.h, other mounts), which
- * nobody sees: other verbs and mounts come and go beside it.  Only who wants the store alone, a
- * mount with -o exclusive, keeps it out, and is kept out by it.
+ * A command that writes by a tree is meanwhile one more mount of the store (backend.h, other
+ * mounts), without a mount point.  Other commands and mounts come and go beside it.  Only a mount
+ * with -o exclusive keeps it out, and is kept out by it.
  *
- * Who reads owns nothing while it lasts.  But in a store that nobody has mounted, others may have
- * changed rows for which there are no files yet.  These are taken in first, by a tree that owns the
- * store for that moment, or by who owns it already, for whom the reader waits: an answer has all
- * that was committed before the question.
- * That changes tables of ours alone, and happens only where a mount with -o ro would do it: never
- * in another program's database that has none of our tables.  Where the store must not be written
- * the reader is refused, as it would answer with a part.
+ * A command that reads does not own the store.  But in a store without mounts, other programs may
+ * have changed rows that have no files yet.  These get their files first, so that an answer has all
+ * that was committed before the question: a tree makes them that owns the store for that moment, or
+ * the reader waits until the present owner has done so.
+ * That changes only our own tables, and happens only where a mount with -o ro would do it: never in
+ * another program's database that has none of our tables.  Where the store must not be written, the
+ * command is refused, since it would answer with a part.
  *
- * Both ways offer the same few operations (way.h); what is made of them is here.
+ * Both ways offer the same few operations (way.h); this file builds the rest on them.
  */
 #include "src/store/access.h"
 
@@ -45,8 +44,8 @@
 #include "src/mounts/trust.h"
 
 enum {
-	PATIENCE = 5000, /* milliseconds to wait for who has the store alone to be done with it */
-	PATIENCE_READING = 60000, /* and for who has it to take in what others have changed */
+	PATIENCE = 5000, /* milliseconds to wait for another owner to be done with the store */
+	PATIENCE_READING = 60000, /* and for it to make files for rows that others have changed */
 	PATIENCE_STEP = 20,
 };
 
@@ -58,7 +57,7 @@ static int refuse_memory(const char *store, char **ret_why)
 			   "a store in memory exists only in its mount; use the files there");
 }
 
-/* What mounts call it. */
+/* The name that mounts have for the store. */
 static int store_name(const char *store, unsigned flags, char **ret_name, char **ret_why)
 {
 	bool judge = flags & (ACCESS_WRITE | ACCESS_FOLLOW) && backend_has_path(store);
@@ -69,7 +68,7 @@ static int store_name(const char *store, unsigned flags, char **ret_name, char *
 	return r < 0 ? r : mounts_store(store, ret_name, ret_why);
 }
 
-/* Who has it alone may be about to end, or the mount may be about to answer. */
+/* Try again on -EBUSY: another owner may be about to end, or a mount about to answer. */
 static int open_patiently(struct access *access, const char *store, const char *name,
 			  unsigned flags, const struct options *options, char **ret_why)
 {
@@ -144,7 +143,7 @@ int access_settle(const char *store, char **ret_why)
 	if (r < 0 || (backend_has_path(store) && !backend_is_owned(name)))
 		return r;
 	r = settle_mounted(name, ret_why);
-	/* Whether it is mounted on other machines is not known here. */
+	/* We cannot know here whether other machines have it mounted. */
 	return r == -ENOTCONN && !backend_has_path(store) ? 0 : r;
 }
 
@@ -195,7 +194,7 @@ static void release_dir(struct access *access, struct access_dir *dir)
 	free(dir);
 }
 
-/* Forget the directories of the chain of which the paths are longer. */
+/* Release the directories of the chain whose paths are longer. */
 static void chain_cut(struct access *access, size_t size)
 {
 	struct access_chain *chain = &access->chain;
@@ -232,7 +231,7 @@ void access_forget_dir(struct access *access, const char *path)
 	chain_cut(access, size);
 }
 
-/* Another directory at the chain's end; for the root, name is empty. */
+/* Add a directory at the chain's end; for the root, name is empty. */
 static int chain_add(struct access *access, struct bytes name)
 {
 	struct access_chain *chain = &access->chain;
@@ -260,9 +259,9 @@ static int chain_add(struct access *access, struct bytes name)
 	return 0;
 }
 
-/* Have the chain end in the directory of which the path is so long.  Most paths are in the same
- * directory as the one before, or near it, and a walk from the root costs a look into the store for
- * each name. */
+/* Make the chain end in the directory that is the first size bytes of the path.  Most paths are in
+ * the same directory as the one before, or near it, and a walk from the root costs a look-up in the
+ * store for each name. */
 static int chain_lead(struct access *access, const char *path, size_t size)
 {
 	struct access_chain *chain = &access->chain;
@@ -271,7 +270,7 @@ static int chain_lead(struct access *access, const char *path, size_t size)
 
 	while (same < size && same < chain->path.size && chain->path.data[same] == path[same])
 		same++;
-	/* Back to where a name ends in both. */
+	/* Back to the end of a name in both. */
 	while (same && !((same == size || path[same] == '/') &&
 			 (same == chain->path.size || chain->path.data[same] == '/')))
 		same--;
@@ -288,7 +287,7 @@ static int chain_lead(struct access *access, const char *path, size_t size)
 	return r;
 }
 
-/* The same where one call leads there: the chain is that directory alone. */
+/* The same for a way that has place() instead of step(): the chain is that directory alone. */
 static int chain_lead_at_once(struct access *access, const char *path, size_t size)
 {
 	struct access_chain *chain = &access->chain;

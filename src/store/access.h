@@ -126,10 +126,10 @@ enum access_how {
 	 * takes their place when it is saved (access_file_compact()). */
 	ACCESS_FILE_COMPACT,
 };
-/* Only regular files.  Who writes makes the file, and the directories above it, if need be. */
+/* Only regular files.  For writing, the file is made, and the directories above it, if need be. */
 int access_file_open(struct access *access, const char *path, enum access_how how,
 		     struct access_file **ret_file);
-/* Who writes many files syncs at the end: access_sync(). */
+/* After writing many files sync once: access_sync(). */
 void access_file_sync_later(struct access_file *file);
 /* The file will have these attributes when it is saved, at once with the content if that is
  * replaced. */

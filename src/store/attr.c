@@ -3,8 +3,8 @@
  * What a copy of a tree needs besides the bytes of files: directories, links and special files,
  * attributes.
  *
- * What takes the place of something else is made under another name and renamed over it, so that
- * the name always means the one or the other.
+ * A link, directory or special file that replaces another one is made under another name and
+ * renamed over it, so that the name always means the one or the other.
  */
 #include <errno.h>
 #include <stdio.h>

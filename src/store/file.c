@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Replacing a file is to be one transaction, whatever it was before and however long the input
- * takes.  A save by O_TRUNC is not: a list that was empty is streamed, and when we are killed, the
- * daemon cannot know that what it has is a half.  So the bytes go into an ordinary file of their
- * own, which then takes the name, as careful programs save everywhere.  That is one transaction,
- * and rows that stay the same keep their times.
+ * Replacing a file is one transaction, however long the input takes.  A save by O_TRUNC is not one:
+ * a list that was empty is streamed, and when we are killed, the daemon cannot know that it has
+ * only a half.  So the bytes go into an ordinary file of their own, which then takes the name, as
+ * careful programs save everywhere.  That is one transaction, and rows that stay the same keep
+ * their times.
  *
- * In a tree the file has no name before.  The kernel needs one: it lies beside, and who writes it
- * has it locked until it is renamed.  A signal takes it away, and the directories that were made
- * for it.  kill -9 leaves these, and the previous content as it is; the next one who writes in the
- * directory takes a file away that nobody has locked.
+ * In a tree the file has no name until then.  The kernel needs one: the file lies beside the other
+ * one, and the process that writes it holds its lock until it is renamed.  After a signal we remove
+ * it, and the directories that were made for it.  kill -9 leaves these, and the previous content as
+ * it is; the next process that writes in the directory removes a file that is not locked.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -53,7 +53,7 @@ int access_make_parents(struct access *access, const char *path, size_t *made)
 	return r;
 }
 
-/* The other way round, as far as nobody has put anything in. */
+/* Remove the directories again, as long as they are empty. */
 static void unmake_parents(struct access *access, const char *path, size_t made)
 {
 	_cleanup_(freep) char *dir = bytes_dup(bytes_str(path));
@@ -67,8 +67,8 @@ static void unmake_parents(struct access *access, const char *path, size_t made)
 	}
 }
 
-/* When we are killed, a close publishes what there is by then: as long as it begins with a blank
- * line, that is refused. */
+/* If we are killed, the close publishes the bytes that are there by then.  A compaction that begins
+ * with a blank line is refused, so the first byte is written last. */
 static int open_compacting(struct access_target *target, struct access_file *file)
 {
 	const struct access_way *way = target->access->way;
@@ -106,7 +106,8 @@ static int open_target(struct access_target *target, enum access_how how, struct
 		return way->open(&target->place, O_WRONLY | O_APPEND | O_CREAT, 0666, file);
 	if (exists)
 		access_file_dress(file, &st, ACCESS_SET_MODE | ACCESS_SET_OWNER);
-	/* An existing file's mode follows when all is there; until then nobody looks. */
+	/* An existing file's mode is set when all bytes are there; until then the file is private.
+	 */
 	file->path = steal_ptr(target->path); /* the place's name points into it */
 	r = way->begin(&target->place, exists ? 0600 : 0666, file);
 	if (r < 0)
@@ -201,15 +202,15 @@ int access_file_date(struct access_file *file, const struct timespec *other)
 	const int64_t time = time_join(*other);
 	char text[24];
 
-	if (time <= 0) /* the clock knows better */
+	if (time <= 0) /* without a time: the clock is better */
 		return 0;
 	snprintf(text, sizeof(text), "%" PRId64, time);
 	file->dated = true;
 	return file->access->way->mark(file, DATES_ATTRIBUTE, bytes_str(text));
 }
 
-/* Others may go on writing to a file that was appended to; what replaces one is marked until it has
- * done so. */
+/* Other programs may go on writing to a file that was appended to: take the mark off.  A file that
+ * replaces another one keeps it until it has done so. */
 static void undate(struct access_file *file)
 {
 	if (file->dated && !file->path)
@@ -284,7 +285,7 @@ int access_file_write(struct access_file *file, struct bytes data)
 	return 0;
 }
 
-/* What was written takes its place, or is not wanted any more; it is closed. */
+/* Let the new file take its place, or drop it; close it in both cases. */
 static int end_replacing(struct access_file *file, bool takes_place)
 {
 	const struct access_way *way = file->access->way;

@@ -3,10 +3,10 @@
  * Through the mount.
  *
  * The table of mounts says which path shows a store, but anybody may mount a filesystem that claims
- * to: fusermount3 lets users write what they like there.  So a mount is taken at its word only when
- * it was made by root, by us, or by the owner of the store, who can do with the store what he likes
- * anyway.  Even then it is another process that answers, and no path is let out of the mount: no
- * symbolic link is followed, and no other mount entered.
+ * to: fusermount3 lets users give it any name.  So a mount is trusted only when it was made by
+ * root, by us, or by the owner of the store, and the owner may do anything with the
+ * store anyway.  Even then another process answers, so no path leads out of the mount: symbolic
+ * links are not followed, and other mounts not entered.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -48,7 +48,7 @@ static int open_beneath(const struct access *access, int dir, const char *path, 
 	return fd < 0 ? failed() : (int)fd;
 }
 
-/* In as many parts as it takes, since no call takes a longer path. */
+/* In several parts, since no call takes a path of PATH_MAX bytes or more. */
 static int mount_place(struct access *access, const char *path, struct access_place *ret_place)
 {
 	char part[PATH_MAX];
@@ -98,7 +98,7 @@ static int list_entry(DIR *dir, const struct dirent *entry, bool with_stat, acce
 
 	if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
 		return 0;
-	/* Whoever removed it meanwhile was faster. */
+	/* It was removed after it was listed. */
 	if (with_stat && fstatat(dirfd(dir), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
 		return errno == ENOENT ? 0 : failed();
 	return fn(arg, entry->d_name, &st);
@@ -139,7 +139,7 @@ static int mount_rename(const struct access_place *from, const char *to)
 	return renameat(from->fd, from->name, from->fd, to) < 0 ? failed() : 0;
 }
 
-/* An older daemon would keep the order as an attribute, and do nothing. */
+/* An older daemon would only store the order as an attribute. */
 static int mount_order(struct access *access, struct bytes order)
 {
 	char known[8];
@@ -152,8 +152,8 @@ static int mount_order(struct access *access, struct bytes order)
 static int mount_open(const struct access_place *place, int flags, mode_t mode,
 		      struct access_file *file)
 {
-	/* If it has become a FIFO since somebody looked, nobody waits for its other end.  What is
-	 * made in a folder is nobody else's until it has its mode. */
+	/* If the file has become a FIFO meanwhile, O_NONBLOCK keeps us from waiting for its other
+	 * end.  A file that is made in a folder is private until it has its mode. */
 	int fd = open_beneath(place->access, place->fd, below(place), (uint64_t)flags | O_NONBLOCK,
 			      place->access->is_folder ? 0600 : mode);
 
@@ -163,8 +163,8 @@ static int mount_open(const struct access_place *place, int flags, mode_t mode,
 	return 0;
 }
 
-/* Whether the file is ours alone, by a lock, and has the name still: -EAGAIN.  Nobody but who has
- * the lock takes the name away. */
+/* Lock the file for ourselves alone, and check that it still has the name: -EAGAIN.  Only the
+ * lock's holder removes the name. */
 static int claim(const struct access_place *place, int fd)
 {
 	struct stat st, named;
@@ -178,7 +178,7 @@ static int claim(const struct access_place *place, int fd)
 	return S_ISREG(st.st_mode) && st.st_ino == named.st_ino ? 0 : -EAGAIN;
 }
 
-/* Whoever has made it and lives has it locked. */
+/* The process that made it holds its lock as long as it lives. */
 static void clear_away(const struct access_place *place)
 {
 	_cleanup_(closep) int fd =
@@ -202,14 +202,14 @@ static int make_claimed(const struct access_place *place, mode_t mode, struct ac
 	r = claim(place, file->fd);
 	if (r == 0)
 		return 0;
-	if (r != -EAGAIN) /* somebody else has it then, to take it away */
+	if (r != -EAGAIN) /* another process has it then, to remove it */
 		unlinkat(place->fd, place->name, 0);
 	closep(&file->fd);
 	return r;
 }
 
-/* The same names again and again, so that what a process has left that was killed is found by the
- * next one. */
+/* All processes try the same names, so a file that a killed process has left is found and removed
+ * by the next one. */
 static int mount_begin(const struct access_place *place, mode_t mode, struct access_file *file)
 {
 	enum { TEMPORARIES = 10000 }; /* at once, in one directory */
@@ -239,7 +239,7 @@ static ssize_t mount_read(struct access_file *file, void *data, size_t size)
 	return done < 0 ? failed() : done;
 }
 
-/* It was opened so that a read does not wait. */
+/* It was opened with O_NONBLOCK. */
 static int mount_next(struct access_file *file, size_t size, int milliseconds, struct buf *data)
 {
 	struct pollfd ready = { .fd = file->fd, .events = POLLIN };
@@ -259,13 +259,13 @@ static int mount_next(struct access_file *file, size_t size, int milliseconds, s
 
 static ssize_t mount_write(struct access_file *file, struct bytes data)
 {
-	/* What appends does so wherever. */
+	/* With O_APPEND the kernel ignores the offset. */
 	ssize_t done = pwrite(file->fd, data.data, data.size, (off_t)file->offset);
 
 	return done < 0 ? failed() : done;
 }
 
-/* Who may not give files away keeps what he makes, but no set-id bits then. */
+/* A user who may not give files away keeps the new file, but then it gets no set-id bits. */
 static int judge_owner(const struct stat *now, const struct stat *like, int given, mode_t *mode)
 {
 	if (given == 0 || (now->st_uid == like->st_uid && now->st_gid == like->st_gid))
@@ -420,13 +420,13 @@ static int mount_publish(struct access_file *file)
 
 static int mount_tell(struct access_file *file, const char *name, struct buf *value)
 {
-	char word[256]; /* those that are asked for are words */
+	char word[256]; /* longer values are not asked for */
 	ssize_t size = fgetxattr(file->fd, name, word, sizeof(word));
 
 	return size < 0 ? failed() : buf_append(value, word, (size_t)size);
 }
 
-/* What a close would say. */
+/* The error that a close would return. */
 static int mount_settle(struct access_file *file, bool sync)
 {
 	int fd;
@@ -507,10 +507,10 @@ struct search {
 	const char *store;
 	uid_t owner;
 	bool writes;
-	struct mount_entry *found; /* those that may do, in their order */
+	struct mount_entry *found; /* that can be used, in the order of the table */
 	size_t count;
 	size_t room;
-	char *unfit; /* a sentence about one that will not do */
+	char *unfit; /* a sentence about one that cannot be used */
 };
 
 static bool is_trusted(const struct search *search, uid_t user)
@@ -518,7 +518,7 @@ static bool is_trusted(const struct search *search, uid_t user)
 	return user == 0 || user == geteuid() || user == search->owner;
 }
 
-/* It has not all that the store has. */
+/* A view does not have all that the store has. */
 static bool is_view(int root)
 {
 	return fgetxattr(root, VIEW_ATTRIBUTE, NULL, 0) >= 0;
@@ -545,7 +545,7 @@ static int consider(void *arg, const struct mount_entry *entry)
 	return r;
 }
 
-/* The root of the last one that will do; -ENOENT. */
+/* The root of the last mount that can be used; -ENOENT. */
 static int open_last(const struct search *search, unsigned flags)
 {
 	int root = -ENOENT;
@@ -575,7 +575,8 @@ int access_mount_open(struct access *access, const char *store, unsigned flags, 
 	struct stat st = { .st_uid = geteuid() };
 	int r;
 
-	/* The file may be another one than the mount's by now: then nobody owns it. */
+	/* If the path leads to another file by now than the one that is mounted, that file has no
+	 * owner. */
 	if (backend_has_path(store) && (stat(store, &st) < 0 || !backend_is_owned(store)))
 		return -ENOENT;
 	search.owner = st.st_uid;
@@ -591,7 +592,7 @@ int access_mount_open(struct access *access, const char *store, unsigned flags, 
 	return 0;
 }
 
-/* A directory is synced by writing all that is held back for anybody. */
+/* Syncing a directory writes all that the daemon holds back for anybody. */
 int access_mount_settle(struct access *access)
 {
 	return fsync(access->root) < 0 ? failed() : 0;

@@ -15,7 +15,7 @@
 struct access_news {
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
-	bool happened; /* something, since somebody looked */
+	bool happened; /* something has happened since the last look */
 };
 
 static void on_happened(void *arg)

@@ -99,7 +99,7 @@ void store_follow(struct progress *progress, const char *store, unsigned times)
 int store_check(const char *store, struct backend *backend, backend_report_fn *report, void *arg,
 		struct check_result *ret_result)
 {
-	enum { TIMES = 5 }; /* twice by SQLite, and three times what are rows by us */
+	enum { TIMES = 5 }; /* SQLite reads it twice, and we read the rows three times */
 	struct progress progress;
 	int r;
 

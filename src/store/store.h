@@ -2,9 +2,7 @@
 #ifndef STORE_H
 #define STORE_H
 
-/*
- * A store that somebody has named: it is opened, checked, or a sentence says why not.
- */
+/* A store that a user has named: open it and check it, or say why not. */
 
 #include "fs/api/check.h"
 #include "fs/api/settings.h"
@@ -12,28 +10,28 @@
 #include "src/store/access.h"
 #include "src/user/progress.h"
 
-/* Open a store, or say why not; then 0 or -errno. */
+/* Open a store, or say why not; 0 or -errno. */
 int store_open(const char *store, unsigned flags, const struct options *options,
 	       struct access **ret_access);
 int store_open_backend(const char *store, const struct options *options,
 		       struct backend **ret_backend);
 
-/* What it says for all its mounts (settings_read()), or why that is not known. */
+/* The settings of the store (settings_read()), or say why they are not known. */
 int store_settings(struct backend *backend, struct settings *ret_settings, char **ret_table);
 
 /* session_paths() of a store that is open. */
 int store_session_paths(const char *store, const struct options *options, const char *name,
 			session_path_fn *fn, void *arg);
 
-/* Somebody has named a mount point, or what is below, instead of the store: say so.  False when the
- * path is not on a mount of ours. */
+/* Say so if the user has named a mount point, or a path below one, instead of the store.  False
+ * when the path is not on a mount of ours. */
 bool store_say_mounted(const char *path);
 
 /* check_store() of a store that is open, with a line of progress. */
 int store_check(const char *store, struct backend *backend, backend_report_fn *report, void *arg,
 		struct check_result *ret_result);
 
-/* Follow what is ticked off, and what is read of a store that is read so many times. */
+/* Follow ticks, and reads of a store that will be read so many times. */
 void store_follow(struct progress *progress, const char *store, unsigned times);
 
 /* Say what is wrong with a path, unless a signal ends us. */

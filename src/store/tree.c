@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * By a tree in this process, as the daemon of a mount has it.  There is no kernel in between that
- * checks permissions: who may open the store's file may do anything with what is in it.
+ * By a tree in this process, as the daemon of a mount has it.  The kernel does not check
+ * permissions here: a user who may open the store's file may do anything with its content.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -50,7 +50,7 @@ static void tree_done(struct access *access, struct access_place *place)
 	inode_forget(access->tree, place->dir, 1);
 }
 
-/* What a place names, counted until found_done(). */
+/* The inode that a place names, with a reference until found_done(). */
 struct found {
 	struct tree *tree;
 	struct inode *inode; /* NULL: nothing */
@@ -62,7 +62,7 @@ static void found_done(struct found *found)
 		inode_forget(found->tree, found->inode, 1);
 }
 
-static int find(const struct access_place *place, struct found *ret_found)
+static int place_find(const struct access_place *place, struct found *ret_found)
 {
 	struct tree *tree = place->access->tree;
 	struct inode *inode;
@@ -77,7 +77,7 @@ static int find(const struct access_place *place, struct found *ret_found)
 static int tree_place_stat(const struct access_place *place, struct stat *ret_stat)
 {
 	_cleanup_(found_done) struct found found = { 0 };
-	int r = find(place, &found);
+	int r = place_find(place, &found);
 
 	return r < 0 ? r : tree_stat(found.tree, found.inode, ret_stat);
 }
@@ -88,7 +88,7 @@ struct listed {
 	struct inode *inode;
 };
 
-/* Some entries at a time, so that nothing of the store is held while fn does its work. */
+/* A batch of entries: fn runs without any lock of the tree. */
 struct listing {
 	struct tree *tree;
 	struct listed listed[LIST_BATCH];
@@ -159,7 +159,7 @@ static int tree_place_list(const struct access_place *place, bool with_stat, acc
 {
 	_cleanup_(freep) struct listing *listing = calloc(1, sizeof(*listing));
 	_cleanup_(found_done) struct found dir = { 0 };
-	int r = listing ? find(place, &dir) : -ENOMEM;
+	int r = listing ? place_find(place, &dir) : -ENOMEM;
 
 	if (r == 0)
 		r = is_dir(dir.tree, dir.inode);
@@ -213,7 +213,7 @@ static int tree_make_special(const struct access_place *place, const struct acce
 static int tree_place_link(const struct access_place *from, const struct access_place *to)
 {
 	_cleanup_(found_done) struct found found = { 0 };
-	int r = find(from, &found);
+	int r = place_find(from, &found);
 
 	return r < 0 ? r : tree_link(found.tree, found.inode, to->dir, bytes_str(to->name));
 }
@@ -221,7 +221,7 @@ static int tree_place_link(const struct access_place *from, const struct access_
 static int tree_read_link(const struct access_place *place, struct buf *target)
 {
 	_cleanup_(found_done) struct found found = { 0 };
-	int r = find(place, &found);
+	int r = place_find(place, &found);
 
 	return r < 0 ? r : tree_readlink(found.tree, found.inode, target);
 }
@@ -246,7 +246,7 @@ static int tree_place_set_attr(const struct access_place *place, const struct st
 			       unsigned mask)
 {
 	_cleanup_(found_done) struct found found = { 0 };
-	int r = find(place, &found);
+	int r = place_find(place, &found);
 
 	return r < 0 ? r : set_attr(found.tree, found.inode, NULL, st, mask);
 }
@@ -254,7 +254,7 @@ static int tree_place_set_attr(const struct access_place *place, const struct st
 static int tree_place_list_xattr(const struct access_place *place, struct buf *names)
 {
 	_cleanup_(found_done) struct found found = { 0 };
-	int r = find(place, &found);
+	int r = place_find(place, &found);
 
 	return r < 0 ? r : tree_list_xattr(found.tree, found.inode, names);
 }
@@ -263,7 +263,7 @@ static int tree_place_get_xattr(const struct access_place *place, const char *na
 				struct buf *value)
 {
 	_cleanup_(found_done) struct found found = { 0 };
-	int r = find(place, &found);
+	int r = place_find(place, &found);
 
 	return r < 0 ? r : tree_get_xattr(found.tree, found.inode, bytes_str(name), value);
 }
@@ -272,7 +272,7 @@ static int tree_place_set_xattr(const struct access_place *place, const char *na
 				const struct bytes *value)
 {
 	_cleanup_(found_done) struct found found = { 0 };
-	int r = find(place, &found);
+	int r = place_find(place, &found);
 
 	return r < 0 ? r :
 	       value ? tree_set_xattr(found.tree, found.inode, bytes_str(name), *value, 0) :
@@ -301,7 +301,7 @@ static int tree_way_order(struct access *access, struct bytes order)
 	return tree_order(access->tree, order);
 }
 
-/* -ESTALE: another mount has made it just now. */
+/* -ESTALE: another mount has made the file just now. */
 static int find_or_make(const struct access_place *place, int flags, mode_t mode,
 			struct found *ret_found)
 {
@@ -309,7 +309,7 @@ static int find_or_make(const struct access_place *place, int flags, mode_t mode
 		.mode = S_IFREG | masked(mode),
 		.will_save = !(flags & O_APPEND),
 	};
-	int r = find(place, ret_found);
+	int r = place_find(place, ret_found);
 
 	if (r == 0 && (flags & O_EXCL))
 		return -EEXIST;
@@ -319,7 +319,7 @@ static int find_or_make(const struct access_place *place, int flags, mode_t mode
 	return r == -EEXIST && !(flags & O_EXCL) ? -ESTALE : r;
 }
 
-/* It goes when nobody has it open any more: if we are killed, when others look after the store. */
+/* A nameless file goes with its last handle; if we are killed, another mount removes it. */
 static int tree_begin(const struct access_place *place, mode_t mode, struct access_file *file)
 {
 	const struct caller caller = { geteuid(), getegid() };
@@ -350,7 +350,7 @@ static int tree_open_place(const struct access_place *place, int flags, mode_t m
 		if (r == 0)
 			r = tree_open_file(found.tree, found.inode, FACE_ANY,
 					   flags & ~(O_CREAT | O_EXCL), getpid(), &file->handle);
-		/* Or another program has replaced its rows meanwhile. */
+		/* -ESTALE also when another program has replaced its rows meanwhile. */
 	} while (r == -ESTALE && ++tries < OPEN_TRIES);
 	return r;
 }
@@ -480,7 +480,7 @@ static int plant(struct backend *backend, const struct tree_options *wanted, str
 	return r;
 }
 
-/* As a mount has it, which shares it if it writes. */
+/* As a mount opens it: shared, when it writes. */
 static int open_owned(const char *store, const struct backend_options *options,
 		      struct backend **ret_backend, char **ret_why)
 {
@@ -494,8 +494,8 @@ static int open_owned(const char *store, const struct backend_options *options,
 	return backend_open(store, &wanted, ret_backend, ret_why);
 }
 
-/* What other programs have changed while nobody owned the store is taken in, as a mount would.
- * -EBUSY when somebody owns it, who does it himself. */
+/* Make files for the rows that other programs have changed while the store had no owner, as a mount
+ * would.  -EBUSY when another process owns the store; it does so itself. */
 static int take_in(const char *store, const struct options *options, char **ret_why)
 {
 	const struct backend_options wanted = { .read_only = true, .table = options->table };
@@ -512,8 +512,9 @@ static int take_in(const char *store, const struct options *options, char **ret_
 }
 
 /*
- * An answer has all that was committed before the question.  So who reads takes in what waits, or
- * lets the owner do it: -EBUSY while that lasts.  What comes later nobody waits for.
+ * An answer has all that was committed before the question.  So before it reads, a command makes
+ * the files that are missing, or lets the owner make them: -EBUSY as long as that takes.  It does
+ * not wait for changes that come later.
  */
 static int catch_up(struct access *access, const char *store, const struct options *options,
 		    struct backend *backend, char **ret_why)
@@ -527,7 +528,7 @@ static int catch_up(struct access *access, const char *store, const struct optio
 		return r == -EOPNOTSUPP ? 0 : r;
 	if (!access->newest)
 		access->newest = newest;
-	/* Settings that are not understood are the reader's to explain. */
+	/* If a setting is not understood, the reader explains it. */
 	if (settings_read(backend, &settings, NULL, &why) < 0)
 		settings.unadopted = false;
 	if (!settings.unadopted && (!oldest || oldest > access->newest))

@@ -3,8 +3,8 @@
 #define ACCESS_WAY_H
 
 /*
- * The two ways to the files of a store: through its mount (mount.c), and by a tree in this
- * process (tree.c).  access.c chooses one, and makes of these calls what it offers.
+ * The two ways to the files of a store: through its mount (mount.c), and by a tree in this process
+ * (tree.c).  access.c chooses one, and builds its own functions on these calls.
  */
 
 #include "src/store/access.h"
@@ -17,7 +17,7 @@ struct access_news;
 struct access_place {
 	struct access *access;
 	const char *name; /* in the path */
-	int fd;		  /* the directory, each way in its own terms */
+	int fd;		  /* the directory: an open descriptor, or an inode of the tree */
 	struct inode *dir;
 };
 
@@ -25,15 +25,15 @@ struct access_file {
 	struct access *access;
 	int fd;
 	struct handle *handle;
-	uint64_t offset; /* of what comes next */
+	uint64_t offset; /* of the next read or write */
 	/* ACCESS_FILE_REPLACE: */
-	char *path;	  /* that it is to have; NULL: not replacing */
-	char *temporary;  /* name beside it that it has until then; NULL: none */
-	size_t made;	  /* so many of the path's directories were made for it, the last ones */
+	char *path;	  /* its path in the end; NULL: not replacing */
+	char *temporary;  /* its name until then, in the same directory; NULL: none */
+	size_t made;	  /* so many directories of the path, the last ones, were made for it */
 	struct stat like; /* attributes that it will have: */
 	unsigned set;	  /* enum access_set; 0: nothing to keep */
 	bool dated;	  /* access_file_date() */
-	bool hole;	  /* it ends in one that was skipped */
+	bool hole;	  /* it ends in a hole */
 	bool later;	  /* it need not be durable yet */
 	bool compacts;	  /* its first byte is written last */
 	char first;
@@ -41,10 +41,9 @@ struct access_file {
 
 struct access_way {
 	void (*close)(struct access *access);
-	/* The directory that a path is in, or, one at a time, the root (from is NULL) and a
-	 * directory in another one: those are kept for what comes next, as a process keeps a
-	 * directory open, wherever others move it.
-	 * A way has one of both; each place ends with done(). */
+	/* A way has either place() or step(); each place ends with done().
+	 * place(): the directory that a path is in.  step(): the root (from is NULL), or a
+	 * directory in from; it stays open for the paths that follow, even if it is moved. */
 	int (*place)(struct access *access, const char *path, struct access_place *ret_place);
 	int (*step)(struct access *access, const struct access_place *from, struct bytes name,
 		    struct access_place *ret_place);
@@ -61,12 +60,12 @@ struct access_way {
 	/* Appended to target. */
 	int (*read_link)(const struct access_place *place, struct buf *target);
 	int (*set_attr)(const struct access_place *place, const struct stat *st, unsigned mask);
-	/* As access_list_xattr() and so on have it; a value without data is removed. */
+	/* As access_list_xattr() and so on; a value without data removes the attribute. */
 	int (*list_xattr)(const struct access_place *place, struct buf *names);
 	int (*get_xattr)(const struct access_place *place, const char *name, struct buf *value);
 	int (*set_xattr)(const struct access_place *place, const char *name,
 			 const struct bytes *value);
-	/* All that was done is to survive power loss. */
+	/* Make all that was done durable. */
 	int (*sync)(struct access *access);
 	/* From one name to another in the same directory. */
 	int (*rename)(const struct access_place *from, const char *to);
@@ -76,26 +75,26 @@ struct access_way {
 	/* flags are those of open(2); the mode is for a new file, as the umask leaves it. */
 	int (*open)(const struct access_place *place, int flags, mode_t mode,
 		    struct access_file *file);
-	/* A new file to be written, which is to be at this place, and is not yet. */
+	/* A new file that take_place() will put at this place. */
 	int (*begin)(const struct access_place *place, mode_t mode, struct access_file *file);
-	/* Have what was written taken, and synced if that is wanted. */
+	/* Have all that was written accepted, and synced if that is wanted. */
 	int (*settle)(struct access_file *file, bool sync);
-	/* It is there, instead of what was. */
+	/* Put the file at its place, instead of the one that was there. */
 	int (*take_place)(struct access_file *file, const struct access_place *place);
 	/* From file->offset on; as read(2) and write(2). */
 	ssize_t (*read)(struct access_file *file, void *data, size_t size);
 	ssize_t (*write)(struct access_file *file, struct bytes data);
-	/* What there is of a stream by then, appended to data. */
+	/* Append the bytes that a stream has by then to data. */
 	int (*next)(struct access_file *file, size_t size, int milliseconds, struct buf *data);
 	/* To this size. */
 	int (*resize)(struct access_file *file, uint64_t size);
-	/* Attributes as another file has them. */
+	/* Give it the attributes of another file. */
 	int (*dress)(struct access_file *file, const struct stat *like, unsigned mask);
 	/* Set an attribute, or without data remove it. */
 	int (*mark)(struct access_file *file, const char *name, struct bytes value);
 	/* Publish and sync what was written so far. */
 	int (*publish)(struct access_file *file);
-	/* An attribute, appended to value. */
+	/* The value of an attribute, appended. */
 	int (*tell)(struct access_file *file, const char *name, struct buf *value);
 	/* Publish, and sync if that is wanted; an error of either.  Closes in any case. */
 	int (*finish)(struct access_file *file, bool sync);
@@ -105,7 +104,7 @@ struct access_way {
 
 /* The directories from the root to the one that the last path was in. */
 struct access_chain {
-	struct buf path; /* of the last one */
+	struct buf path; /* of its last directory */
 	struct access_dir **dirs;
 	size_t count;
 	size_t room;
@@ -115,15 +114,15 @@ struct access {
 	const struct access_way *way;
 	int root; /* of the mount, or of the folder */
 	bool is_folder;
-	/* access_beside(); with it, whether what has the file's temporary name is itself a copy, as
-	 * the source has that name, too. */
+	/* access_beside(); is_beside() then says whether the file with the temporary name is itself
+	 * a copy, since the source has that name, too. */
 	struct access *beside;
 	const char *below;
 	bool (*is_beside)(const struct access_file *file);
 	struct tree *tree; /* or NULL */
 	struct access_chain chain;
-	int64_t newest; /* change that others had committed before; 0: not looked for yet */
-	struct access_news *news; /* news.c: something has happened; NULL: nobody follows */
+	int64_t newest;		  /* change of others when it was opened; 0: not looked for yet */
+	struct access_news *news; /* news.c: what has happened; NULL: events are not followed */
 };
 
 /* A directory that several targets share. */
@@ -132,14 +131,14 @@ struct access_dir {
 	struct access_place place;
 	size_t size; /* of its path, in the chain */
 };
-/* A directory goes, and with it what is kept of it. */
+/* Call it when a directory is removed: the chain forgets it. */
 void access_forget_dir(struct access *access, const char *path);
 
-/* A path, cleaned, with its place.  A zeroed one is done with. */
+/* A path, cleaned, with its place.  A zeroed one needs no access_target_done(). */
 struct access_target {
 	struct access *access;
 	char *path;
-	bool is_dir; /* or nothing: so the path ended */
+	bool is_dir; /* the path ended with a slash, "." or nothing */
 	struct access_place place;
 	struct access_dir *dir; /* NULL: not placed */
 };
@@ -158,11 +157,11 @@ int access_make_parents(struct access *access, const char *path, size_t *made);
 /* A file, or an empty directory. */
 int access_remove_one(struct access *access, const char *path, bool dir);
 
-enum { ACCESS_TO_SETTLE = 1 << 8 /* by a mount that is a view as well: nothing is read there */ };
-/* -ENOENT when there is no mount of the store that can be used for this; *ret_why may then say
- * which one there is that cannot.  flags: also of enum access_flags. */
+enum { ACCESS_TO_SETTLE = 1 << 8 /* a mount that is a view will do: nothing is read there */ };
+/* -ENOENT when the store has no mount that can be used for this; *ret_why may then say which one
+ * cannot be used.  flags: also of enum access_flags. */
 int access_mount_open(struct access *access, const char *store, unsigned flags, char **ret_why);
-/* Have the daemon put into the store's file what it holds back. */
+/* Have the daemon write into the store's file what it holds back. */
 int access_mount_settle(struct access *access);
 int access_tree_open(struct access *access, const char *store, unsigned flags,
 		     const struct options *options, char **ret_why);

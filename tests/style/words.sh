@@ -14,7 +14,6 @@ src/daemon/
 src/exchange/
 src/mounts/
 src/search/
-src/store/
 fs/share/
 fs/inode/waiting.c
 fs/inode/waiting.h
