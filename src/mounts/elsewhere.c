@@ -13,7 +13,8 @@
 #include "backend/base/cleanup.h"
 #include "src/mounts/holders.h"
 
-/* All that can be seen, each with a process by which its table of mounts is read. */
+/* The mount namespaces that can be seen, each with a process through which to read its table of
+ * mounts. */
 struct spaces {
 	struct elsewhere *list;
 	size_t count, room;
@@ -33,7 +34,8 @@ static unsigned long space_of(const char *pid)
 	return sscanf(target, "mnt:[%lu]", &number) == 1 ? number : 0;
 }
 
-/* A daemon and its aide are in the namespace in which somebody called mount, and do not hold it. */
+/* A daemon and its aide stay in the namespace in which mount was called; they do not keep it alive.
+ */
 static bool is_ours(long pid)
 {
 	char name[HOLDERS_NAME];
@@ -124,8 +126,8 @@ struct told {
 	unsigned long last; /* a namespace may have the mount several times */
 };
 
-/* The number of a connection is its own in the whole system; where the kernel does not tell the one
- * of a daemon, the name of the store must do. */
+/* A connection has the same number in the whole system.  Where the kernel does not say which
+ * connection a daemon serves, compare the name of the store. */
 static bool is_same(const struct mount_entry *one, const struct mount_entry *other)
 {
 	return one->device ? one->device == other->device : strcmp(one->source, other->source) == 0;

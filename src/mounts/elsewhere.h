@@ -15,19 +15,19 @@
 
 struct elsewhere {
 	unsigned long space; /* the number of the mount namespace, as in "mnt:[4026532177]" */
-	long pid;	     /* a process in it, of this program only if there is no other */
+	long pid;	     /* a process in it; one of this program only if there are no others */
 	unsigned more;	     /* other processes in it */
 };
 
-/* All mounts of ours in the other namespaces that can be seen: those of root all, those of a user
- * his own.  fn returns 0 to go on; what else it returns is the result. */
+/* All mounts of ours in the other namespaces that can be seen: root sees all, other users see their
+ * own.  fn returns 0 to go on; any other value is the result. */
 typedef int elsewhere_fn(void *arg, const struct mount_entry *entry, const struct elsewhere *where);
 int elsewhere_each(elsewhere_fn *fn, void *arg);
 
 /* "the mount namespace 4026532177 of sleep (812) and 2 more" */
 int elsewhere_name(const struct elsewhere *where, struct buf *words);
 
-/* Which namespaces have the mount, in words as above.  Nothing is appended when there is none. */
+/* The namespaces that have the mount, in words as above.  Nothing is appended if there are none. */
 int elsewhere_tell(const struct mount_entry *entry, struct buf *words);
 
 #endif

@@ -46,8 +46,8 @@ static const char *next_fd(DIR *fds, char target[PATH_MAX])
 	return fd ? fd->d_name : NULL;
 }
 
-/* The first number in what a file of /proc tells about a process in lines of this format, or if
- * wanted is not negative, that one; -1: there is none. */
+/* The first number that a file of /proc has about a process in lines of this format, or if wanted
+ * is not negative, the one that equals it; -1: none. */
 static long long number_in(const char *pid, const char *file, const char *format, long long wanted)
 {
 	_cleanup_(fclosep) FILE *lines = NULL;
@@ -70,14 +70,14 @@ static long long number_of_fd(const char *pid, const char *fd, const char *forma
 	return number_in(pid, file, format, wanted);
 }
 
-/* Which connection a descriptor of /dev/fuse serves; -1 when the kernel does not tell. */
+/* The connection that a descriptor of /dev/fuse serves; -1 when the kernel does not say. */
 static long connection_of(const char *pid, const char *fd)
 {
 	return (long)number_of_fd(pid, fd, "fuse_connection: %lld", -1);
 }
 
-/* The daemon has the device open, for this connection; on kernels that do not say for which, it is
- * the one that has the store open, too. */
+/* The daemon has the device open for this connection.  Older kernels do not say for which
+ * connection; there, the daemon also has the store open. */
 static bool serves(const char *pid, const struct mount_entry *entry)
 {
 	_cleanup_(closedirp) DIR *fds = open_fds(pid);
@@ -137,7 +137,7 @@ char *holders_url(const struct mount_entry *entry)
 	return pid ? url_in(pid, entry->source) : NULL;
 }
 
-/* The number of the connection that a process serves, 0 when the kernel does not tell; -1: none. */
+/* The number of the connection that a process serves; 0 when the kernel does not say; -1: none. */
 static long served_by(const char *pid)
 {
 	_cleanup_(closedirp) DIR *fds = open_fds(pid);

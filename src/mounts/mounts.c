@@ -82,7 +82,7 @@ int mounts_store(const char *store, char **ret_name, char **ret_why)
 		       r;
 }
 
-/* The table writes blanks and the like as \ooo. */
+/* The table has blanks and the like as \ooo. */
 static void unescape(char *text)
 {
 	char *to = text;
@@ -345,7 +345,7 @@ static bool is_on_top(int fd, const char *path)
 	return mounts_find(path, &entry) == 0 && mount_id(fd) == entry.id;
 }
 
-/* The mount that the descriptor was opened on, whatever stands on its path now. */
+/* The mount that the descriptor was opened on, even if the path leads to another one now. */
 static int detach(int fd, const char *path, char **ret_why)
 {
 	char name[64];
@@ -402,7 +402,7 @@ int mounts_end_ours(const char *path, char **ret_why)
 
 struct showing {
 	dev_t device;
-	const char *name; /* as the table has it; NULL: a path, which may have several */
+	const char *name; /* as in the table; NULL: a path, which may have several names */
 	struct stat store;
 };
 
@@ -430,11 +430,12 @@ bool mounts_shows(dev_t device, const char *store)
 	else
 		r = backend_name(store, &name, NULL);
 	showing.name = name;
-	/* What has no device of its own has 0 as the major number. */
+	/* A filesystem without a device has 0 as the major number. */
 	return major(device) == 0 && r == 0 && mounts_each(compare_store, &showing) > 0;
 }
 
-/* The file of the control filesystem, which belongs to who has mounted (fuse.ko, control.c). */
+/* The file of the control filesystem.  It belongs to the user that has mounted (fuse.ko,
+ * control.c). */
 static int abort_by_control(unsigned device)
 {
 	_cleanup_(closep) int fd = -1;
@@ -450,7 +451,7 @@ static bool has_device(const void *device, const struct mount_entry *entry)
 	return entry->device == *(const unsigned *)device && strcmp(entry->type, MOUNTS_TYPE) == 0;
 }
 
-/* Unmounting by force begins with an abort; and what is open, as the mount is here, stays. */
+/* MNT_FORCE aborts the connection first; then our descriptor keeps the mount (EBUSY). */
 static int abort_by_force(unsigned device)
 {
 	_cleanup_(mount_entry_done) struct mount_entry entry = { 0 };
@@ -479,7 +480,7 @@ int mounts_open(const struct mount_entry *entry)
 	_cleanup_(closep) int path = open(entry->point, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	int fd;
 
-	/* Asking its number asks the daemon nothing. */
+	/* The kernel answers mount_id() itself, without the daemon. */
 	if (path < 0 || mount_id(path) != entry->id)
 		return -ENOTCONN;
 	fd = openat(path, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);

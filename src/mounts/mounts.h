@@ -18,28 +18,28 @@
 struct mount_entry {
 	char *type;
 	char *source;
-	char *root;  /* what of the filesystem is mounted: "/", unless it is a part */
-	char *point; /* where */
+	char *root;  /* the part of the filesystem that is mounted; "/": all of it */
+	char *point; /* the mount point */
 	bool read_only;
 	int id;		 /* the kernel's number of the mount */
 	unsigned device; /* the minor number of st_dev, and for FUSE of the connection */
-	uid_t user;	 /* who has mounted it, for FUSE; otherwise -1 */
+	uid_t user;	 /* user that has mounted it, for FUSE; otherwise -1 */
 };
 
 /* All mounts of the kernel's table, in its order: a later one hides an earlier one on the same
- * path.  The entry is borrowed.  fn returns 0 to go on; what else it returns is the result. */
+ * path.  The entry is borrowed.  fn returns 0 to go on; any other value is the result. */
 typedef int mounts_fn(void *arg, const struct mount_entry *entry);
 int mounts_each(mounts_fn *fn, void *arg);
-/* Likewise those that another process sees, with paths as it sees them. */
+/* The same for the mounts that another process sees, with paths as it sees them. */
 int mounts_each_of(long pid, mounts_fn *fn, void *arg);
 
 /* The path from the root.  Links are followed, also in the last component if it answers; it need
  * not exist.  0 or -errno. */
 int mounts_absolute(const char *path, char **ret_path);
-/* What the table calls a store: the path, or for a URL its name (backend_name()).  0, or -errno and
- * a sentence. */
+/* The name of a store in the table: the path, or for a URL its name (backend_name()).  0, or -errno
+ * and a sentence. */
 int mounts_store(const char *store, char **ret_name, char **ret_why);
-/* As mounts_absolute(), without touching what the last component names.  -EINVAL when it is no
+/* As mounts_absolute(), without touching what the last component names.  -EINVAL when that is not a
  * name. */
 int mounts_absolute_unasked(const char *path, char **ret_path);
 
@@ -68,19 +68,20 @@ int mounts_end(const char *path, bool lazily, char **ret_why);
  * somebody else puts there meanwhile.  1 when there was one; 0; -errno as above. */
 int mounts_end_dead(const char *path, char **ret_why);
 
-/* Detach the topmost mount on the path if it is one of ours, dead or alive, and if the path still
- * leads to it: somebody who owns a directory above it may have put a link there.  0, -errno. */
+/* Detach the topmost mount on the path if it is one of ours, dead or alive, and the path still
+ * leads to it: the owner of a directory above it may have put a link there.  0, -errno. */
 int mounts_end_ours(const char *path, char **ret_why);
 
-/* Whether the filesystem with this st_dev is one of ours that shows this store, on whatever path it
- * is mounted, and by whatever path the store was named. */
+/* True when the filesystem with this st_dev is a mount of ours that shows this store; it does not
+ * matter where it is mounted, or by which path the store was named. */
 bool mounts_shows(dev_t device, const char *store);
 
 /* Abort the connection with this number (struct mount_entry, device): the mount stays, and answers
  * ENOTCONN.  0; -EPERM when only root can; another -errno. */
 int mounts_abort(unsigned device);
 
-/* Wait until no mount owns the store any more; false when some does after limit milliseconds. */
+/* Wait until no mount owns the store any longer; false when one still does after limit
+ * milliseconds. */
 bool mounts_wait_unowned(const char *store, int limit);
 
 #endif

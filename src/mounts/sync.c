@@ -2,8 +2,8 @@
 /*
  * Syncing by a mount that may not answer.
  *
- * A process that waits for a daemon cannot be interrupted once the daemon has taken its request.
- * So a child waits, and is left alone when that takes too long.
+ * Once the daemon has taken its request, a process that waits for the answer cannot be interrupted.
+ * So a child waits, and we leave the child alone when it takes too long.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -17,7 +17,7 @@
 
 enum { UNKNOWN = 1 };
 
-/* 0, -errno of the sync, or UNKNOWN when there is nobody to ask. */
+/* 0, -errno of the sync, or UNKNOWN when the daemon cannot be asked. */
 static int sync_root(const struct mount_entry *entry)
 {
 	_cleanup_(closep) int root = mounts_open(entry);
@@ -63,7 +63,7 @@ int mounts_sync(const struct mount_entry *entry, int limit)
 	} else if (read(ear, &result, sizeof(result)) != sizeof(result)) {
 		result = UNKNOWN;
 	}
-	/* Only now the mount is not open any more. */
+	/* Only after its end the child no longer has the mount open. */
 	waitpid(pid, NULL, 0);
 	return result;
 }

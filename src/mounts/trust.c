@@ -14,12 +14,12 @@
 
 enum { LINKS_MAX = 40 };
 
-/* A path that is walked: where we are, without links, and what is still to come. */
+/* A walk along a path: where we are, without links, and the rest of the path. */
 struct walk {
 	struct buf here; /* without a slash at its end; a NUL behind it */
 	struct buf rest;
-	size_t taken; /* of the rest */
-	uid_t owner;  /* of what has led us here */
+	size_t taken; /* bytes of the rest */
+	uid_t owner;  /* of the last directory or link */
 	bool open;    /* everybody may make files here */
 	enum trust_kind kind;
 	unsigned links;
@@ -52,7 +52,7 @@ static bool is_ours(uid_t uid)
 	return uid == 0 || uid == geteuid();
 }
 
-/* What the kernel shows instead of an owner without a number in this user namespace. */
+/* The owner that the kernel shows for one without a number in this user namespace. */
 static uid_t overflow_uid(void)
 {
 	enum { USUAL = 65534 };
@@ -108,7 +108,7 @@ static int refuse(const struct walk *walk, const char *name, uid_t uid, char **r
 			   user_name(walk->owner, before));
 }
 
-/* Whether the next step may go to what this is. */
+/* True when the walk may go on to this file. */
 static bool is_trusted(const struct walk *walk, const struct stat *st, bool last)
 {
 	bool guarded = S_ISLNK(st->st_mode) || (last && walk->kind == TRUST_STORE);
@@ -139,7 +139,8 @@ static int follow(struct walk *walk, const char *path)
 	return r;
 }
 
-/* What led us down may lead us up somewhere else, so its owner stays the one to trust. */
+/* The directory or link that led us down may lead us up elsewhere, so its owner remains the one to
+ * trust. */
 static int go_up(struct walk *walk)
 {
 	char *slash = strrchr(walk->here.data, '/');
@@ -197,6 +198,6 @@ int trust_path(const char *path, enum trust_kind kind, char **ret_why)
 			continue;
 		r = strcmp(name, "..") == 0 ? go_up(&walk) : step(&walk, name, last, ret_why);
 	}
-	/* Whoever opens the path will say what else is wrong with it. */
+	/* Opening the path will report any other error. */
 	return r == -EPERM || r == -ENOMEM ? r : 0;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Which items have the words.  The words of items that are gone stay in the index; their rows in
- * `item` do not.  Of a hit that is told, all but its score is read from the store, in the snapshot
- * that the index is up to date with.
+ * Which items have the words.  The words of removed items stay in the index; their rows in `item`
+ * do not.  All of a hit but its score is read from the store, in the snapshot that the index is up
+ * to date with.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -31,7 +31,7 @@ struct place {
 	size_t key_size;
 };
 
-/* A hit that is to be told. */
+/* A hit that is to be reported. */
 struct chosen {
 	double score;
 	int64_t item;
@@ -47,13 +47,13 @@ struct asking {
 	size_t count, room;
 	struct place *places;
 	size_t place_count, place_room;
-	size_t *slots; /* which place has an id, + 1: a table of slot_count, a power of two */
+	size_t *slots; /* place of each id, + 1: a hash table of slot_count, a power of two */
 	size_t slot_count;
 	struct chosen *chosen;
 	size_t chosen_count, chosen_room;
 };
 
-/* ---- The words, as FTS5 wants them ---- */
+/* ---- The words in the syntax of FTS5 ---- */
 
 /* In quotes, with a '"' in it twice. */
 static int add_quoted(struct bytes said, bool begins, struct buf *out)
@@ -93,7 +93,7 @@ static int match_of(const struct search_question *question, struct buf *match)
 	return r;
 }
 
-static int find(struct asking *asking, struct bytes match, int64_t most)
+static int said_find(struct asking *asking, struct bytes match, int64_t most)
 {
 	const enum index_text text = INDEX_SAID_FIND;
 	struct index *index = asking->index;
@@ -156,7 +156,7 @@ static int read_place(struct asking *asking, struct place *place)
 	return 0;
 }
 
-/* The slot that has an id, or is to have it. */
+/* The slot of an id, or the free one that it would get. */
 static size_t *slot_of(const struct asking *asking, int64_t id)
 {
 	size_t at = ((uint64_t)id * 0x9e3779b97f4a7c15u >> 20) & (asking->slot_count - 1);
@@ -220,14 +220,14 @@ static int choose(struct asking *asking, const struct found *found)
 	return r;
 }
 
-/* Of those that are found, the best ones that are wanted. */
+/* Keep the best hits, as many as are wanted. */
 static int choose_found(struct asking *asking, struct bytes match, int64_t most)
 {
 	const struct search_question *question = asking->question;
 	int r;
 
 	asking->count = asking->chosen_count = 0;
-	r = find(asking, match, most);
+	r = said_find(asking, match, most);
 	if (r == 0 && asking->count)
 		qsort(asking->found, asking->count, sizeof(*asking->found), compare);
 	for (size_t i = 0;
@@ -254,7 +254,7 @@ static int choose_all(struct asking *asking)
 	return r;
 }
 
-/* ---- Telling ---- */
+/* ---- Reporting hits ---- */
 
 struct telling {
 	struct asking *asking;
@@ -283,7 +283,7 @@ static int on_row(void *arg, int64_t index, struct backend_times times, struct b
 	return 1;
 }
 
-static int tell(struct asking *asking, const struct chosen *chosen)
+static int hit_report(struct asking *asking, const struct chosen *chosen)
 {
 	const struct place *place = &asking->places[chosen->place];
 	struct backend *backend = asking->index->backend;
@@ -303,7 +303,7 @@ int search_ask(struct index *index, const struct search_question *question, sear
 	if (r == 0)
 		index_release(index);
 	for (size_t i = 0; r == 0 && i < asking.chosen_count; i++)
-		r = stop_wanted() ? -EINTR : tell(&asking, &asking.chosen[i]);
+		r = stop_wanted() ? -EINTR : hit_report(&asking, &asking.chosen[i]);
 	for (size_t i = 0; i < asking.place_count; i++) {
 		free(asking.places[i].session);
 		free(asking.places[i].key);

@@ -2,10 +2,10 @@
 /*
  * The file of the index: the words (FTS5, without the texts themselves), and which item each is of.
  *
- * One process has it at a time, by a lock of the file that it keeps from the update until it has
- * its answer.  An update is a transaction of SQLite's, so a process that is killed in the middle
- * leaves the state before.  A file that SQLite calls corrupt, or whose identity is another, is
- * emptied and filled anew.  A file that never was an index is left alone.
+ * One process has it at a time: it locks the file before the update and until it has its answer.
+ * An update is one transaction of SQLite, so a process that is killed in the middle leaves the
+ * state before it.  A file that SQLite calls corrupt, or that has another identity, is emptied and
+ * filled anew.  A file that never was an index is left alone.
  */
 #include "src/search/index.h"
 
@@ -19,7 +19,7 @@
 #include "backend/base/cleanup.h"
 #include "src/user/stop.h"
 
-/* At the beginning of a file that is an index: what SQLite writes, and "sesx". */
+/* The first bytes of a file that is an index: what SQLite writes, and "sesx". */
 static const char magic[] = "SQLite format 3";
 enum { HEADER = 100, APPLICATION_AT = 68, APPLICATION = 0x73657378 };
 
@@ -204,7 +204,7 @@ static void drop_snapshot(struct index *index)
 	index->snapshot = NULL;
 }
 
-/* An empty file has no journal: SQLite deletes one that is there. */
+/* SQLite deletes a journal that lies beside an empty file. */
 int index_anew(struct index *index)
 {
 	int r;
@@ -218,7 +218,7 @@ int index_anew(struct index *index)
 	r = db_open(index);
 	if (r == 0)
 		r = index_exec(index, schema);
-	/* From here on it can be told what it is, whatever happens. */
+	/* From here on, even after a crash, the file can be recognised as an index. */
 	return r < 0 ? r : index_commit(index);
 }
 
@@ -299,7 +299,7 @@ int index_open(const char *path, struct bytes identity, bool ours, struct index 
 	return 0;
 }
 
-/* SQLite first: it would lose its own locks with the descriptor. */
+/* Close SQLite first: closing the descriptor would release SQLite's locks. */
 void index_release(struct index *index)
 {
 	db_close(index);

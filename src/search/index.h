@@ -47,32 +47,31 @@ struct index {
 	sqlite3 *db;
 	sqlite3_stmt *statements[INDEX_TEXTS];
 	bool damaged;
-	int64_t dead;  /* items that were taken away and are in it still */
-	int64_t alive; /* the others */
+	int64_t dead;  /* removed items whose words are still in it */
+	int64_t alive; /* other items */
 	struct backend *backend;
-	struct backend_snapshot *snapshot; /* that it is up to date with, until it is closed */
+	struct backend_snapshot *snapshot; /* the state that it has, until it is closed */
 };
 
-/* The identity tells the format, and stores apart.  ours: nothing but an index can have that name;
- * otherwise -EEXIST when the file is something else.  On failure *ret_why is a sentence, or
- * NULL. */
+/* The identity stands for the format and the store.  ours: only an index can have that name;
+ * otherwise -EEXIST when the file is not an index.  On failure *ret_why is a sentence, or NULL. */
 int index_open(const char *path, struct bytes identity, bool ours, struct index **ret_index,
 	       char **ret_why);
 /* place.c: beside the store; of one on a server, or where nothing can be put beside it, in the
  * user's cache. */
 int index_beside(const char *store, const char *table, struct backend *backend,
 		 struct index **ret_index, char **ret_why);
-/* What was not committed is rolled back.  NULL is fine. */
+/* Rolls back changes that were not committed.  NULL is fine. */
 void index_close(struct index *index);
 static inline void index_closep(struct index **index)
 {
 	index_close(*index);
 }
-/* Give the file up, for others; the snapshot stays. */
+/* Release the file for other processes; the snapshot stays. */
 void index_release(struct index *index);
-/* The changes so far, and the next ones are another transaction. */
+/* Commit the changes so far, and begin the next transaction. */
 int index_commit(struct index *index);
-/* An empty index in the file, and without a snapshot. */
+/* Empty the index, and end the snapshot. */
 int index_anew(struct index *index);
 
 /* Errors of SQLite: -EUCLEAN, -ENOSPC, -ENOMEM, -EBUSY, -EACCES, -EIO. */

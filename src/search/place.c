@@ -10,7 +10,7 @@
 #include "src/search/index.h"
 #include "src/mounts/mounts.h"
 
-/* Below the user's cache directory, by a digest of what the store is called. */
+/* Below the user's cache directory, by a digest of the store's name. */
 static int cache_path(const char *name, char **ret_path)
 {
 	static const uint8_t key[16] = "sessfs index";
@@ -43,7 +43,7 @@ static int cache_path(const char *name, char **ret_path)
 	return *ret_path ? 0 : -ENOMEM;
 }
 
-/* What tells the store from others that had its name, behind the format of the index. */
+/* The format of the index, and what tells the store from other stores of the same name. */
 static int identity_of(const char *name, const char *table, struct backend *backend,
 		       struct buf *identity)
 {

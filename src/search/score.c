@@ -2,15 +2,15 @@
 /*
  * How well an item fits: BM25, as FTS5 has it.
  *
- * FTS5's own counts all items that have a word, to know how rare it is; of a word that is in most
- * of a million items this takes longer than everything else.  Here a word that is in many is
- * counted in the first of them only, and how far apart these stand tells how many there are, about.
+ * FTS5's own function counts all items that have a word, to know how rare it is; for a word in most
+ * of a million items this takes longer than everything else.  Here a frequent word is counted in
+ * the first items only, and estimated from how far apart these are.
  */
 #include <math.h>
 
 #include "src/search/index.h"
 
-/* The usual ones: how soon more of the same word count less, and how much the length counts. */
+/* The usual values: how soon more of the same word counts less, and how much the length counts. */
 static const double SOON = 1.2, LENGTH = 0.75;
 /* A word that is in more than half of the items still counts for something. */
 static const double LEAST = 1e-6;

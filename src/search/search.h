@@ -10,10 +10,10 @@
  *	search_ask(index, &question, on_hit, arg)
  *	index_close(index)
  *
- * What is found is what one state of the store holds, the one that search_update() has brought the
- * index up to: all of it, and nothing else (update.c, ask.c).  Functions return 0 or -errno; -EINTR
- * when a signal has come (src/user/stop.h).  When index.damaged is set then, the caller calls
- * index_anew() and both again: nothing was told.
+ * The hits are exactly those of one state of the store, the one that search_update() has brought
+ * the index up to (update.c, ask.c).  Functions return 0 or -errno; -EINTR when a signal has come
+ * (src/user/stop.h).  When index.damaged is set then, the caller calls index_anew() and both again:
+ * no hit was reported yet.
  */
 
 #include <stdbool.h>
@@ -39,17 +39,17 @@ struct search_hit {
 typedef int search_hit_fn(void *arg, const struct search_hit *hit);
 
 struct search_question {
-	char *const *words; /* all of them, NULL ends them; "wor*" is how one begins */
+	char *const *words; /* ended by NULL; all are needed; "wor*" is how one begins */
 	const char *role;   /* as text_role() has it; or NULL */
-	int64_t since;	    /* made then or later, by text_time(); INT64_MIN: whenever */
-	int64_t most;	    /* so many */
-	/* Whether a session is to be looked into; NULL: all are. */
+	int64_t since;	    /* made then or later, by text_time(); INT64_MIN: at any time */
+	int64_t most;	    /* at most so many hits */
+	/* True when a session is to be searched; NULL: all are. */
 	bool (*wanted)(void *arg, struct bytes session);
 };
-/* Those that fit best first; of equal ones the newer first.  Of words that are in more items than
- * SEARCH_RANKED the newest so many are put in order, unless more than that are wanted, or not just
- * any.  The index is given up before the first hit is told, so that nobody waits for who reads
- * them; the snapshot stays. */
+/* The hits that fit best come first; of equal ones the newer first.  If more than SEARCH_RANKED
+ * items have the words, only the newest so many are put in order, unless the question wants more
+ * than that, or has a condition.  The index is released before the first hit is reported, so that
+ * other processes do not wait for the reader of the hits; the snapshot stays. */
 enum { SEARCH_RANKED = 10000 };
 int search_ask(struct index *index, const struct search_question *question, search_hit_fn *fn,
 	       void *arg);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What has changed since the index was brought up to date (walk.h).  Who looks reads all
- * nodes, and of each list the index of its last row.
+ * What has changed since the index was brought up to date (walk.h).  An update reads all nodes, and
+ * of each list the index of its last row.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 #include "src/search/walk.h"
 #include "src/user/stop.h"
 
-enum { DEAD_MOST = 20000 }; /* besides as many as there are alive */
+enum { DEAD_MOST = 20000 }; /* more dead items than alive ones that the index may have */
 
 struct updating {
 	struct walk walk;
@@ -29,7 +29,7 @@ struct updating {
 static int add_item(struct updating *updating, int64_t item, int64_t made)
 {
 	struct index *index = updating->index;
-	/* Numbers only rise: words of items that are gone stay. */
+	/* Numbers only rise: the words of removed items stay in the index. */
 	const int64_t id = index->dead + ++index->alive;
 	int r = INDEX_ASK(index, INDEX_ITEM_ADD, index_number(id), index_number(updating->key),
 			  index_number(item), index_number(made),
@@ -137,7 +137,7 @@ static int read_key(struct updating *updating, struct bytes session, struct byte
 	return r < 0 && r != -ENOENT ? r : set_key(updating, generation, &stat);
 }
 
-/* 1: the last row is another one. */
+/* 1: the last row has changed. */
 static int has_grown(struct updating *updating, const struct backend_node *node,
 		     const struct known *known)
 {
@@ -155,7 +155,7 @@ static int has_grown(struct updating *updating, const struct backend_node *node,
 	       stat.updated != known->updated;
 }
 
-/* A list that has as many rows as before and another last one is none that has grown. */
+/* A list whose last row has changed, but not its number, has not grown. */
 static bool goes_on(struct updating *updating, const struct backend_node *node,
 		    const struct known *known)
 {
@@ -203,8 +203,8 @@ static int on_node(void *arg, const struct backend_node *node)
 	updating->key = known.id;
 	if (known.id && !adds)
 		r = drop_key(updating, known.id);
-	/* Until all of it is read it is known as no generation, so that it is read anew if that is
-	 * ended in the middle. */
+	/* Until all of it is read, the key has the generation -1, so that after an interruption it
+	 * is read anew. */
 	if (r == 0 && adds)
 		r = set_key(updating, -1, NULL);
 	else if (r == 0)
@@ -267,7 +267,7 @@ static int read_all_loose(struct updating *updating)
 	return r;
 }
 
-/* ---- What is gone ---- */
+/* ---- Removed files ---- */
 
 /* Drop the keys that a statement finds. */
 static int drop_found(struct updating *updating, enum index_text text)
@@ -291,7 +291,7 @@ static int note_seen(void *arg, const struct backend_node *node)
 				      0;
 }
 
-/* More files are known than were seen. */
+/* The index knows more files than were seen. */
 static int forget_gone(struct updating *updating)
 {
 	struct backend *backend = updating->walk.backend;
@@ -310,7 +310,7 @@ static int forget_gone(struct updating *updating)
 
 /* ---- All of it ---- */
 
-static int look(struct walk *walk)
+static int update_look(struct walk *walk)
 {
 	struct updating *updating = (struct updating *)walk;
 	struct backend *backend = walk->backend;
@@ -331,10 +331,10 @@ static int look(struct walk *walk)
 
 int search_update(struct index *index, struct backend *backend, struct progress *progress)
 {
-	struct updating updating = { .walk = { .backend = backend, .look = look },
+	struct updating updating = { .walk = { .backend = backend, .look = update_look },
 				     .index = index,
 				     .progress = progress };
-	/* Words of what is gone are taken away by making all of it anew. */
+	/* Words of removed items go only when the whole index is made anew. */
 	int r = index->dead > index->alive + DEAD_MOST ? index_anew(index) : 0;
 
 	if (r == 0)

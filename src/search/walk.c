@@ -8,7 +8,7 @@
 #include "backend/base/array.h"
 #include "backend/base/tick.h"
 
-enum { WAITING_MOST = 1000 }; /* keys that are remembered; of more any may have changed */
+enum { WAITING_MOST = 1000 }; /* keys that are remembered; of more, any may have changed */
 static const int64_t SNAPSHOT_MOST = INT64_C(5000000000);
 
 static int on_change(void *arg, const struct backend_change *change)
@@ -37,7 +37,8 @@ int walk_changes(struct walk *walk)
 	struct backend *backend = walk->backend;
 	int r = backend_change_list(backend, walk->snapshot, on_change, walk);
 
-	/* What may be anything is read as a whole. */
+	/* With pending changes, one snapshot without a limit must do: their keys are read again
+	 * each time. */
 	if (!walk->most)
 		walk->most = SNAPSHOT_MOST;
 	walk->until = walk->count || walk->all ? 0 : tick_now() + walk->most;

@@ -12,8 +12,6 @@ backend/
 src/cmd/
 src/daemon/
 src/exchange/
-src/mounts/
-src/search/
 fs/share/
 fs/inode/waiting.c
 fs/inode/waiting.h
