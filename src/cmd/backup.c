@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A backup holds all that was answered before it began, at one instant.
+ * A backup holds all writes that were answered before it began, as of one instant.
  *
- * Most of that is in the store's file when a call returns.  What a mount holds back of ordinary
- * files it is asked to write first; and what a killed one has left beside the store is taken in as
- * the next mount would.  A save that is not closed and a line without its end are no answers, and
- * are not in it.
+ * Most of these are in the store's file when a call returns.  A mount that holds back writes to
+ * ordinary files is asked to write them first; files that a killed mount has left beside the store
+ * are taken in, as the next mount would do.  A save that is not closed and a line without its end
+ * were not answered, and are left out.
  */
 #include <errno.h>
 #include <string.h>

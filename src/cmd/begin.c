@@ -30,7 +30,7 @@ void begin_store(const char *store, const struct options *options)
 int begin_opened(const char *store, struct backend *backend, const struct options *options,
 		 char **ret_why)
 {
-	/* Nobody else ever has a store in memory. */
+	/* A store in memory is never shared. */
 	if (options->set_layout && !backend_has_path(store))
 		begin(backend, options);
 	return settings_agree(backend, options, ret_why);

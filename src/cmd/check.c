@@ -73,7 +73,7 @@ static int check(const char *store, const struct options *options)
 	return result.violations ? CHECK_VIOLATED : CHECK_CLEAN;
 }
 
-/* Trust is good: what was made is looked at as any store is.  Notes are about what users wrote. */
+/* Check the copy as any store.  Notes are about what users wrote. */
 static void print_nothing(void *arg, const char *sentence)
 {
 	(void)arg, (void)sentence;
@@ -154,7 +154,7 @@ static void print_repaired(const char *store, const char *new_store,
 	fprintf(stderr, "\n");
 }
 
-/* Under a name of its own till it is whole: half a store would be taken for all that there was. */
+/* Made under a temporary name: half a store must not look like the whole one. */
 static int repair(const char *store, const char *new_store, const struct options *options)
 {
 	_cleanup_(freep) char *temporary = NULL;

@@ -60,7 +60,7 @@ int cmd_take_reader(void *field, const char *value, char **ret_why)
 	return options_parse(field, OPTIONS_READER, value, ret_why);
 }
 
-/* As getopt_long() wants them: what an option is known by is 256 and its place in the table. */
+/* The table for getopt_long(): an option's value is 256 and its place in the table. */
 struct known {
 	char letters[2 * OPTIONS_MAX + 2];
 	struct option names[OPTIONS_MAX + 1];
@@ -96,7 +96,7 @@ static const struct cmd_option *find_option(const struct command *command, int k
 	return NULL;
 }
 
-/* What the words for values mean, for who wrote something else. */
+/* The meaning of a word that stands for a value, for the message about a wrong value. */
 static const char *meaning(const char *word)
 {
 	static const struct {
@@ -163,7 +163,8 @@ static const char *store_left_out(const struct command *command, int operands)
 	return command->store && operands == command->least - 1 ? cmd_default_store() : NULL;
 }
 
-/* Who has mounted something may say of any store that it is there. */
+/* The user that has mounted something can give it the name of any store, so trust only root,
+ * ourselves, and the store's owner. */
 static bool is_believed(const struct mount_entry *entry)
 {
 	struct stat st;
@@ -181,7 +182,7 @@ static char *store_of(struct mount_entry *entry)
 	return url ? url : steal_ptr(entry->source);
 }
 
-/* A mount stands for the store that it shows, and "-" for what the environment says. */
+/* A mount stands for the store that it shows, and "-" for the store that the environment names. */
 static int take_mount(char **operand)
 {
 	_cleanup_(mount_entry_done) struct mount_entry entry = { 0 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * compact: lines in the place of items of a list, if it has still the version that it had when they
- * were read.
+ * compact: puts lines in the place of items of a list, if the list still has the version that it
+ * had when the items were read.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -32,7 +32,8 @@ static const struct cmd_option compact_options[] = {
 	CMD_WRITER,
 };
 
-/* Of what a value may be made, so that it is no other clause, and no other path. */
+/* True when a value has only these characters, so that it cannot add a clause or lead to another
+ * path. */
 static bool is_made_of(const char *value, const char *characters)
 {
 	return *value && !value[strspn(value, characters)];
@@ -67,7 +68,7 @@ static char *path_of(const struct compact_values *values, const char *path)
 			  values->first ? values->first : values->items, values->version, name);
 }
 
-static int say(const struct buf *version)
+static int version_print(const struct buf *version)
 {
 	printf("%.*s\n", (int)version->size, version->data);
 	return CMD_DONE;
@@ -107,7 +108,7 @@ static int take_in(struct access *access, int fd, const struct compact_values *v
 		access_file_drop(file);
 	if (more < 0)
 		return input_fail(operands[2], more);
-	return r < 0 ? fail(operands, r) : say(&version);
+	return r < 0 ? fail(operands, r) : version_print(&version);
 }
 
 static int tell_version(struct access *access, char **operands)
@@ -117,7 +118,7 @@ static int tell_version(struct access *access, char **operands)
 
 	if (r == -ENODATA)
 		log_error("%s: %s is not a list", operands[0], operands[1]);
-	return r == 0	     ? say(&version) :
+	return r == 0	     ? version_print(&version) :
 	       r == -ENODATA ? CMD_FAILED :
 			       cmd_fail(operands[0], operands[1], r);
 }

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a store says for all its mounts.
+ * The settings of a store, for all its mounts.
  *
- * It is written into the store itself, beside the mounts, of which those that write take in what
- * may change while they live: ttl, grace, trash, pause, max_size and quota.  What decides what the
- * bytes of a file mean (strict, exact), which path is which session (layout), and where the rows
- * are (table), is changed only by who has the store alone, so that no two mounts ever go by
- * different rules.
+ * They are in the store itself.  Mounts that write take in changes of ttl, grace, trash, pause,
+ * max_size and quota while they live.  The settings that decide what the bytes of a file mean
+ * (strict, exact), which path is which session (layout), and where the rows are (table) change only
+ * while no mount has the store, so that no two mounts ever go by different rules.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -31,13 +30,13 @@
 enum {
 	CONFIG_TABLE = SETTINGS,
 	CONFIG_KEYS,
-	WAIT_MS = 1000, /* for a mount that is about to end */
+	WAIT_MS = 1000, /* to wait for a mount that is about to end */
 };
 
 struct config {
 	struct options options;
 	bool named[CONFIG_KEYS]; /* is to be printed */
-	char *set[CONFIG_KEYS];	 /* is to be this, as it is stored; NULL: left as it is */
+	char *set[CONFIG_KEYS];	 /* new value, as it is stored; NULL: unchanged */
 };
 
 static const char *name_of(int key)
@@ -45,7 +44,7 @@ static const char *name_of(int key)
 	return key == CONFIG_TABLE ? "table" : setting_name(key);
 }
 
-/* It is changed only by who has the store alone. */
+/* It changes only while no mount has the store. */
 static bool is_for_one(int key)
 {
 	return key == SETTING_STRICT || key == SETTING_EXACT || key == SETTING_LAYOUT ||

@@ -50,7 +50,7 @@ static bool is_own(const char *store)
 	return stat(store, &st) == 0 && st.st_uid == geteuid();
 }
 
-static void tell(const struct copier *copier, bool json)
+static void export_report(const struct copier *copier, bool json)
 {
 	const uint64_t *did = copier->did;
 	const uint64_t unchanged = did[COPIER_UNCHANGED] + did[COPIER_DRESSED];
@@ -68,7 +68,7 @@ static void tell(const struct copier *copier, bool json)
 	printf("; %s written\n", units_show_size(copier->bytes, bytes));
 }
 
-/* Only somebody who sees it needs to know. */
+/* The totals are for the line of progress only. */
 static void count_all(struct copier *copier, char **names)
 {
 	if (copier->progress.fd < 0)
@@ -117,7 +117,7 @@ static int run_export(void *values, char **operands)
 	if (r < 0 && !stop_wanted() && !copier->stopped)
 		log_error("the export is not complete: %s", strerror(-r));
 	if (!stream)
-		tell(copier, arguments->json);
+		export_report(copier, arguments->json);
 	copier_done(copier);
 	return r < 0 || copier->failed ? CMD_FAILED : CMD_DONE;
 }

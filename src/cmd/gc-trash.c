@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-/* What was removed and may come back: told, brought back, deleted for good. */
+/* The trash: list it, bring sessions back from it, delete them for good. */
 
 #include <errno.h>
 #include <stdio.h>
@@ -41,7 +41,7 @@ static int keep_item(void *arg, const struct trash_item *trashed)
 	return 0;
 }
 
-/* What was removed just now is there in a moment, if it comes to be there. */
+/* A file unlinked less than 300 ms ago is not in the trash yet; poll for it. */
 static void await_trash(struct gc *gc)
 {
 	for (int i = 0; i < AWAIT_TIMES && !stop_wanted(); i++) {

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Removing sessions that nobody needs any more.
+ * Removing sessions that are no longer needed.
  *
- * What goes is a session that fits all that was asked for, and one whose ttl has run out, its own
- * or, without one, the store's.  A ttl of its own of 0 or "never" keeps it whatever is asked.  It
- * goes into the trash, whole (fs/upkeep/trash.c), from which --undo brings it back until its grace
- * is over; every later run, and a mount by itself, deletes for good what is past that.
+ * A session goes when it fits all options that were given, or when its ttl has run out: its own, or
+ * without one the store's.  A session whose own ttl is 0 or "never" always stays.  A session goes
+ * into the trash as a whole (fs/upkeep/trash.c).  --undo brings it back until its grace is over;
+ * every later run, and a mount by itself, deletes for good what is past that.
  *
- * Nobody's session is taken away from under his hands.  What is looked at here is old the moment it
- * was read, so each order says since when nothing may have changed, and the tree that removes it
- * judges again: a session that has changed, or of which a file is open on any mount, stays.  An
- * agent that opens its files for each write looks like nobody in between; so without --older-than
- * what has changed in the last ten minutes stays, too.
+ * A session in use stays.  What is read here is old at once, so each order names the time since
+ * which nothing may have changed, and the tree that removes the session checks again: if it has
+ * changed, or one of its files is open on any mount, it stays.  An agent that opens its files for
+ * each write seems idle in between; so without --older-than, sessions that have changed in the last
+ * ten minutes stay, too.
  *
- * Every session is one transaction.  The next run goes on where one that was killed has ended.
+ * Every session is one transaction.  After a run that was killed, the next one goes on.
  */
 #include <errno.h>
 #include <fnmatch.h>
@@ -167,7 +167,7 @@ static int read_all(struct gc *gc)
 	return r;
 }
 
-/* Judging. */
+/* Deciding. */
 
 static int compare_age(const void *a, const void *b)
 {
@@ -200,7 +200,7 @@ static const char *why_asked(const struct gc *gc, const struct found *found, siz
 	return gc->older >= 0 ? "older-than" : why ? why : gc->pattern ? "name" : NULL;
 }
 
-static void judge(struct gc *gc)
+static void gc_judge(struct gc *gc)
 {
 	if (gc->n_found)
 		qsort(gc->found, gc->n_found, sizeof(*gc->found), compare_age);
@@ -221,7 +221,7 @@ static void judge(struct gc *gc)
 	}
 }
 
-/* Telling. */
+/* Printing. */
 
 static void say_session(struct gc *gc, const struct found *found, const char *action,
 			const char *why)
@@ -229,7 +229,7 @@ static void say_session(struct gc *gc, const struct found *found, const char *ac
 	gc_report_session(&gc->report, found->name, &found->look, action, why);
 }
 
-/* Doing. */
+/* Giving orders. */
 
 static void remove_session(struct gc *gc, const struct found *found)
 {
@@ -246,7 +246,7 @@ static void remove_session(struct gc *gc, const struct found *found)
 	else if (r == -ENOSPC && gc->grace)
 		gc_say_wrong(gc, found->name,
 			     "there is no space left to keep it; --grace=0 removes it at once");
-	else if (r != -ENOENT) /* somebody else was faster */
+	else if (r != -ENOENT) /* another process has removed it meanwhile */
 		gc_say_failed(gc, found->name, r);
 	progress_add(&gc->progress, 1, found->look.bytes);
 }
@@ -258,7 +258,7 @@ static int collect(struct gc *gc)
 
 	if (r < 0)
 		return r;
-	judge(gc);
+	gc_judge(gc);
 	for (size_t i = 0; i < gc->n_found; i++) {
 		count += gc->found[i].why != NULL;
 		bytes += gc->found[i].why ? gc->found[i].look.bytes : 0;

@@ -68,7 +68,7 @@ static int count_all(struct arguments *arguments, char **operands)
 	const struct copier *copier = &arguments->import.copier;
 	int r = 0;
 
-	/* Only somebody who sees it needs to know. */
+	/* The totals are for the line of progress only. */
 	if (copier->progress.fd < 0 || !arguments->layout->count)
 		return 0;
 	for (char **operand = operands; r == 0 && *operand; operand++)
@@ -111,7 +111,7 @@ static int take_all(struct arguments *arguments, char **operands)
 		       "file");
 	r = count_all(arguments, operands);
 	log_limit_begin(WARNINGS);
-	/* A thousand transcripts may each have a torn line, which is told once for all. */
+	/* A thousand transcripts may each have a torn line: say it once for all. */
 	log_set_level(LOG_WARNING);
 	for (char **operand = operands; r == 0 && *operand; operand++)
 		r = arguments->layout->take(&arguments->import, *operand, to);
@@ -155,7 +155,7 @@ static void print_summary(const struct copier *copier)
 	printf("\n");
 }
 
-static void tell(struct copier *copier, int error)
+static void import_report(struct copier *copier, int error)
 {
 	if ((copier->flags & COPIER_DRY) && copier->list.json)
 		say_list_end(&copier->list);
@@ -190,7 +190,7 @@ static int run_with(struct arguments *arguments, char **operands)
 	error = copier->to && !(copier->flags & COPIER_DRY) ? access_sync(copier->to) : 0;
 	if (error < 0)
 		cmd_fail(copier->store, "", error);
-	tell(copier, r);
+	import_report(copier, r);
 	return r < 0 || error < 0 || copier->failed ? CMD_FAILED : CMD_DONE;
 }
 

@@ -74,7 +74,7 @@ static const char *home(void)
 	return home && *home ? home : user ? user->pw_dir : "/";
 }
 
-/* Absolute, and without links but the last component. */
+/* The absolute path, with links resolved in all but the last component. */
 static char *folder_of(const struct client *client, const char *name)
 {
 	const char *base = getenv(client->variable);
@@ -143,7 +143,7 @@ static int read_layout(struct keep_values *values)
 	return r;
 }
 
-/* All that are named have to be in the layout, or their transcripts were no sessions. */
+/* The layout must have all that are named; otherwise their transcripts would not be sessions. */
 static int judge_layout(const struct keep_values *values, char **names)
 {
 	const struct mount_entry *mount = &values->mount;

@@ -68,8 +68,8 @@ static void stop_serving(void)
 	session_stop(serving);
 }
 
-/* What a daemon without a terminal says is read by somebody later, or lost.  A sentence here still
- * comes to who has called mount. */
+/* Messages of a daemon without a terminal go to a log, or are lost.  A sentence that is printed
+ * here still reaches the user that has called mount. */
 static void choose_log(const struct mount *mount)
 {
 	static const char missing[] = "there is no system log here (/dev/log)";
@@ -139,7 +139,7 @@ static int open_store(const struct mount *mount, struct backend **ret_backend, c
 	if (r != -EBUSY || options->tree.read_only ||
 	    !mounts_wait_unowned(mount->store, LAST_OWNER_LIMIT))
 		return r;
-	/* It had an owner who does not share it, and who was about to end. */
+	/* A mount that does not share the store had it, and has ended now. */
 	free(*ret_why);
 	*ret_why = NULL;
 	return backend_open(mount->store, &wanted, ret_backend, ret_why);
@@ -309,7 +309,7 @@ static int is_of_store(void *arg, const struct mount_entry *entry)
 	return strcmp(entry->type, MOUNTS_TYPE) == 0 && strcmp(entry->source, arg) == 0;
 }
 
-/* To the sentence that says who holds the store how that is ended. */
+/* Add to the sentence about the mount that has the store how to end that mount. */
 static void explain_busy(const struct mount *mount, char **why)
 {
 	bool here = mounts_each(is_of_store, mount->store) > 0;
@@ -338,8 +338,8 @@ static int serve_store(struct mount *mount)
 	return status;
 }
 
-/* Mount and serve until the end; the exit status.  The store's file is for its owner alone, since
- * the modes of the files in it do not bind who reads the database. */
+/* Mount and serve until the end; the exit status.  The store's file has mode 0600, since the modes
+ * of the files in it do not bind a program that reads the database. */
 static int serve(void *arg)
 {
 	struct mount *mount = arg;

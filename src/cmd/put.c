@@ -15,13 +15,13 @@
 #include "src/cmd/cmd.h"
 #include "src/cmd/input.h"
 
-/* Bytes of a line that are held back until it is whole: of a state, more than a line can have. */
+/* A line is held back until it is whole, up to so many bytes; in a state, any line is. */
 enum { BUFFERED_MAX = 4 << 20, BUFFERED_STATE_MAX = 1 << 30 };
 
 static const struct cmd_option input_options[] = { CMD_WRITER };
 
-/* How many bytes of an unfinished line are held back: who is interrupted in the middle of one
- * leaves none of it. */
+/* How many bytes of an unfinished line are held back: after an interruption, no part of the line is
+ * in the file. */
 static size_t most_held(const char *path, enum access_how how)
 {
 	const char *slash = strrchr(path, '/');
@@ -69,7 +69,7 @@ static void begin_progress(struct progress *progress, int fd, enum access_how ho
 {
 	struct stat st;
 
-	/* Who types sees how far it is. */
+	/* At a terminal, the user types the input: show no progress. */
 	*progress = (struct progress){ .fd = -1 };
 	if (isatty(fd))
 		return;
@@ -103,7 +103,7 @@ static int take_in(struct access *access, int fd, char **operands, enum access_h
 	return reading ? input_fail(operands[2], r) : cmd_fail(operands[0], operands[1], r);
 }
 
-/* Who appends what he reads from the same file would never come to its end. */
+/* Appending a file to itself would never end. */
 static bool is_itself(struct access *access, int fd, char **operands)
 {
 	struct stat from, to;

@@ -407,8 +407,8 @@ static int update(const char *store, struct index *index, struct backend *backen
 	return r;
 }
 
-/* What other programs have changed is taken in first, if that can be; what cannot is read as it
- * is. */
+/* Rows that other programs have changed get their files first, if possible; otherwise they are read
+ * as they are. */
 static int open_store(struct searching *searching, const char *store, struct backend **ret_backend)
 {
 	_cleanup_(access_closep) struct access *access = NULL;
@@ -429,7 +429,7 @@ static int open_store(struct searching *searching, const char *store, struct bac
 	return 0;
 }
 
-static int ask(struct searching *searching, struct index *index)
+static int index_search(struct searching *searching, struct index *index)
 {
 	_cleanup_(buf_done) struct buf role = { 0 };
 	struct search_question question = {
@@ -462,7 +462,7 @@ static int answer(struct searching *searching, const char *store, struct index *
 {
 	int r = update(store, index, backend);
 
-	return r == 0 ? ask(searching, index) : r;
+	return r == 0 ? index_search(searching, index) : r;
 }
 
 static int search_store(struct searching *searching, const char *store)

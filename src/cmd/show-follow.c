@@ -84,7 +84,7 @@ static int show_change(struct show *show, const char *path, const json_t *first)
 	return r == -ENOENT || r == -ESTALE ? 0 : r;
 }
 
-/* What has happened was not told in full: all that is known is looked at. */
+/* Some events were lost: look at all files that are known. */
 static int show_lost(struct show *show)
 {
 	int r = 0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Conversations are shown by views, whoever has the store: so the rows' times are known, and it is
- * the mount that says who may read what.  A list is asked for in blocks of so many items, so that
- * the first ones are there at once and no block is large, however long the list is.
+ * Conversations are read through views, with or without a mount: so the times of rows are known,
+ * and a mount checks permissions.  A list is read in blocks of so many items, so that the first
+ * ones appear at once and no block is large, however long the list is.
  */
 #include "src/cmd/show.h"
 
@@ -112,8 +112,8 @@ static size_t unfinished(struct bytes text)
 	return 0;
 }
 
-/* Show what is read at a path, of which file it is.  A text of a view is tame; but whoever answers,
- * nothing reaches a terminal that is not. */
+/* Print the text at a path, under the name of the file that it is of.  The text of a view is free
+ * of control characters; tame it all the same, since another program may be serving the mount. */
 static int print_path(struct show *show, const char *of, const char *path, struct seen *seen)
 {
 	_cleanup_(access_file_dropp) struct access_file *file = NULL;

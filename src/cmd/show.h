@@ -2,7 +2,7 @@
 #ifndef CMD_SHOW_H
 #define CMD_SHOW_H
 
-/* What files say, through views (as=text) of whatever reaches them. */
+/* The content of files as text, through views (as=text). */
 
 #include "src/cmd/cmd.h"
 #include "src/user/terminal.h"

@@ -20,7 +20,7 @@ static int on_session(void *arg, struct bytes session, const struct backend_sess
 	return questions->session(questions->arg, session, stat);
 }
 
-/* What others have changed and no mount has taken in yet is among the rows, and counts. */
+/* Rows that others have changed and no mount has taken in yet count, too. */
 static int ask_rows(struct backend *backend, struct summary_questions *questions)
 {
 	struct backend_snapshot *snapshot;

@@ -24,7 +24,7 @@
 enum {
 	WAIT_LIMIT = 60000,
 	WAIT_SYNC = 30000,  /* of these, for what was written to be in the store */
-	WAIT_READER = 1000, /* of a mount that only read: others may well own the store */
+	WAIT_READER = 1000, /* of a mount that is read-only: other mounts may own the store */
 	WAIT_OTHERS = 1000, /* before another mount namespace is said to hold it */
 };
 
@@ -63,8 +63,8 @@ static struct daemon_process daemon_process(long pid)
 	return daemon;
 }
 
-/* Whoever mounts or copies the store next wants the daemon to be done: it is when the process has
- * ended, or, if that cannot be seen, when nobody owns the store. */
+/* The daemon must be done before the store is mounted or copied again: its process has ended, or,
+ * if that cannot be seen, the store has no owner. */
 static bool has_ended(const struct mount_entry *entry, const struct daemon_process *daemon,
 		      int limit)
 {
@@ -147,8 +147,8 @@ static void say_busy(const struct mount_entry *entry)
 			  entry->point, entry->point);
 }
 
-/* The daemon publishes and syncs what was written, and closes the device, by which the kernel ends
- * the connection for all who still use it. */
+/* The daemon publishes and syncs what was written, and closes the device.  By that, the kernel ends
+ * the connection for all programs that still use it. */
 static int end_by_force(const struct mount_entry *entry, const struct daemon_process *daemon)
 {
 	if (daemon->pid && kill((pid_t)daemon->pid, SIGTERM) < 0 && errno != ESRCH) {
@@ -201,9 +201,9 @@ static bool is_same(const void *device, const struct mount_entry *entry)
 	return entry->device == *(const unsigned *)device && strcmp(entry->type, MOUNTS_TYPE) == 0;
 }
 
-/* A bind mount is one more of the same daemon, which serves the other one; who has unmounted what
- * shows a directory of it did not mean the daemon.  more: others of the store are still to be
- * unmounted. */
+/* A bind mount shows the same daemon, which goes on to serve the other mount.  If only a bind mount
+ * of a directory was unmounted, the daemon was not meant.  more: others of the store are still to
+ * be unmounted. */
 static int wait_unless_bound(const struct mount_entry *entry, const struct daemon_process *daemon,
 			     bool more, int limit)
 {
@@ -228,7 +228,7 @@ static int end_mount(const struct umount *umount, const struct mount_entry *entr
 
 	if (umount->force && !may_end(entry, &daemon))
 		return CMD_FAILED;
-	/* The daemon ends without a word to us, whether or not it can write what is pending. */
+	/* The daemon cannot report to us whether it could write what is pending, so sync first. */
 	synced = lazily || entry->read_only ? 0 : mounts_sync(entry, WAIT_SYNC);
 	r = mounts_end(entry->point, lazily, &why);
 	if (r == -EBUSY && synced == -ETIMEDOUT)
@@ -245,7 +245,7 @@ static int end_mount(const struct umount *umount, const struct mount_entry *entr
 		return CMD_DONE;
 	status = wait_unless_bound(entry, &daemon, more,
 				   synced == -ETIMEDOUT ? WAIT_LIMIT - WAIT_SYNC : WAIT_LIMIT);
-	/* One that has not ended either was told of. */
+	/* If the daemon is still running, that has been reported already. */
 	if (synced >= 0 || (synced == -ETIMEDOUT && status != CMD_DONE))
 		return status;
 	say_unsynced(entry, synced);
