@@ -45,8 +45,8 @@ struct found {
 	int r; /* descriptors_find() */
 };
 
-/* It must not hold what the daemon's parent waits for, nor die of the signals that are meant for
- * the daemon: both are sent to whole groups of processes. */
+/* The aide must not hold descriptors that the daemon's parent waits for, nor die of the signals
+ * that are meant for the daemon: both go to whole groups of processes. */
 static void stand_alone(int *fd)
 {
 	static const int ignored[] = { SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGPIPE };
@@ -92,8 +92,8 @@ static void on_signal(int number)
 	(void)number;
 }
 
-/* A signal comes when the daemon's first thread ends, also if the others cannot.  It interrupts
- * nothing but ppoll() with this set. */
+/* SIGUSR1 comes when the daemon's first thread ends, even if the others cannot.  It interrupts only
+ * ppoll() with this set. */
 static void watch_daemon(sigset_t *ret_waiting)
 {
 	sigset_t set;
@@ -106,7 +106,7 @@ static void watch_daemon(sigset_t *ret_waiting)
 	prctl(PR_SET_PDEATHSIG, SIGUSR1);
 }
 
-/* Anybody who has its user may send signals. */
+/* Look, since other processes of its user can send the signal, too. */
 static bool is_dead(pid_t pid)
 {
 	char name[64], text[512];
@@ -124,7 +124,7 @@ static bool is_dead(pid_t pid)
 	return behind && (strncmp(behind, ") Z", 3) == 0 || strncmp(behind, ") X", 3) == 0);
 }
 
-/* The other end is closed by the last thread. */
+/* The last thread of the daemon closes the other end. */
 static bool has_ended(int fd)
 {
 	struct pollfd end = { .fd = fd };
@@ -180,8 +180,9 @@ static void on_death(const struct serving *serving)
 			  serving->dir, strerror(-r));
 }
 
-/* The device may be closed a moment later than what we are told by.  Not by libfuse: fusermount3
- * takes no mount of a user away that root may not look at (3.14, recheck_ENOTCONN_as_owner()). */
+/* The device may be closed a moment after the daemon's end is reported, so try again.  libfuse does
+ * not help: fusermount3 refuses to unmount a mount that root may not look at (3.14,
+ * recheck_ENOTCONN_as_owner()). */
 static void remove_dead(const struct serving *serving)
 {
 	enum { STEP = 20 };
@@ -248,8 +249,8 @@ int aide_start(struct aide *aide, const char *dir, bool auto_unmount)
 }
 
 /* Bytes of the answer, or -1. */
-static ssize_t ask(struct aide *aide, const struct question *question, void *answer, size_t size,
-		   int limit)
+static ssize_t aide_ask(struct aide *aide, const struct question *question, void *answer,
+			size_t size, int limit)
 {
 	struct pollfd ready = { .fd = aide->fd, .events = POLLIN };
 
@@ -267,7 +268,7 @@ void aide_tell_device(struct aide *aide, unsigned device)
 		log_warning("the helper process of the daemon has ended");
 }
 
-/* It is not asked again before it has answered. */
+/* The aide gets no new question until it has answered. */
 static bool is_busy(struct aide *aide)
 {
 	struct found late;
@@ -292,7 +293,7 @@ int aide_has_open(struct aide *aide, pid_t pid, uint64_t nodeid, unsigned access
 			.access = access,
 		};
 
-		aide->waits = ask(aide, &question, &found, sizeof(found), FIND_MS) !=
+		aide->waits = aide_ask(aide, &question, &found, sizeof(found), FIND_MS) !=
 			      (ssize_t)sizeof(found);
 		if (aide->waits)
 			log_error("the process that looks for descriptors does not answer");
@@ -301,12 +302,12 @@ int aide_has_open(struct aide *aide, pid_t pid, uint64_t nodeid, unsigned access
 	return found.r;
 }
 
-/* Its answer is its end, with a sentence before it when something went wrong. */
+/* The aide answers by ending, with a sentence before it when something went wrong. */
 void aide_unmount(struct aide *aide)
 {
 	const struct question order = { .what = ASK_UNMOUNT };
 	char why[1024];
-	ssize_t size = ask(aide, &order, why, sizeof(why) - 1, UNMOUNT_MS);
+	ssize_t size = aide_ask(aide, &order, why, sizeof(why) - 1, UNMOUNT_MS);
 
 	if (size < 0) {
 		log_error("the process that unmounts does not answer");

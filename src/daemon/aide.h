@@ -5,16 +5,16 @@
 /*
  * A process that does for the daemon what the daemon has given up the right to do: it unmounts, and
  * it counts the descriptors of other processes.  It knows one path, and reads nothing of the store;
- * what it is asked is a few numbers and a name, what it answers is a number or a sentence.  It ends
- * when the daemon does, and then leaves the mount alone, unless it is told otherwise: who kills a
- * daemon wants to look at it.
+ * a question is a few numbers and a name, an answer is a number or a sentence.  It ends when the
+ * daemon does, and then leaves the mount in place unless auto_unmount is set, so that the mount of
+ * a killed daemon can be looked at.
  *
- * It sees to it that a killed daemon ends.  A thread of it may be in the kernel, to make that
- * forget a name or pages (fs/kernel/notify.h), and wait there for the lock of a directory or of a
- * page, a wait that no signal ends; and who has that lock waits for an answer of the daemon.  Since
- * that thread keeps /dev/fuse open, the kernel would let both wait for ever.  So when the daemon's
- * first thread is dead and the process is still there a second later, the connection is aborted, as
- * the kernel would have done: who waits for an answer gets ECONNABORTED.
+ * It makes sure that a killed daemon ends.  A thread of the daemon may be in the kernel to
+ * invalidate a name or pages (fs/kernel/notify.h), and wait there, uninterruptibly, for the lock of
+ * a directory or of a page, while the lock's holder waits for an answer of the daemon.  That thread
+ * keeps /dev/fuse open, so the kernel would let both wait for ever.  So when the daemon's first
+ * thread is dead and the process still exists a second later, the aide aborts the connection, as
+ * the kernel would have done: programs that wait for an answer get ECONNABORTED.
  */
 
 #include <pthread.h>
@@ -28,7 +28,7 @@ struct aide {
 	pid_t pid;
 	int fd;
 	unsigned number;      /* of the last question */
-	bool waits;	      /* which is not answered */
+	bool waits;	      /* it has no answer yet */
 	pthread_mutex_t lock; /* one question at a time */
 };
 

@@ -15,7 +15,8 @@
 #include "backend/base/log.h"
 #include "src/user/say.h"
 
-/* The pipe's end on which the child tells that it is ready; -1: nobody waits. */
+/* The end of the pipe by which the child reports that it is ready; -1: no process waits for that.
+ */
 static int ready_fd = -1;
 
 void daemon_ready(void)
@@ -62,7 +63,8 @@ static int daemon_status(pid_t pid)
 	return WEXITSTATUS(status);
 }
 
-/* Those that end who waits, and of children that end; what nohup(1) has set stays. */
+/* The signals that end the waiting parent, and SIGCHLD; signals that nohup(1) ignores stay ignored.
+ */
 static void watched_signals(sigset_t *set)
 {
 	static const int numbers[] = { SIGHUP, SIGINT, SIGQUIT, SIGTERM };
@@ -88,7 +90,7 @@ static int wait_for(int fd, int signals)
 	return (int)info.ssi_signo;
 }
 
-/* Whoever sees that a signal has ended us is to have no mount. */
+/* End the child first: when our end by a signal is seen, there must not be a mount. */
 static int end_by(int number, pid_t pid)
 {
 	sigset_t set;
@@ -102,7 +104,8 @@ static int end_by(int number, pid_t pid)
 	return EXIT_FAILURE;
 }
 
-/* A process of its own asks: no signal that is watched would end who waits for an answer. */
+/* Ask in another process: a process that waits for the answer would not end on the watched signals.
+ */
 static int daemon_check(const struct daemon *daemon, pid_t pid, int signals, const sigset_t *before)
 {
 	pid_t asker = fork();

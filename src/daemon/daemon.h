@@ -5,10 +5,10 @@
 /*
  * Going into the background: a child does the work, the parent waits until it can be used.
  *
- * The child keeps its parent's stderr, terminal and folder until it calls daemon_ready(), so
- * whatever goes wrong before is said where the user looks, and ^C ends both.  A signal that ends
- * the parent before it has returned ends the child, too.  Threads and open databases do not survive
- * a fork: run() must open and start everything.
+ * The child keeps its parent's stderr, terminal and folder until it calls daemon_ready(), so an
+ * error before that is printed where the user looks, and ^C ends both.  A signal that ends the
+ * parent before it has returned ends the child, too.  Threads and open databases do not survive a
+ * fork: run() must open and start everything.
  */
 
 struct daemon {
@@ -18,8 +18,8 @@ struct daemon {
 	void *arg;
 };
 
-/* In the parent: 0 when the child is ready and answers, otherwise an exit status; whoever failed
- * has said why. */
+/* In the parent: 0 when the child is ready and answers, otherwise an exit status, after a sentence
+ * that says why. */
 int daemon_start(const struct daemon *daemon);
 
 /* In the child, from any thread: leave the terminal, and let the parent go.  Does nothing in a

@@ -65,7 +65,7 @@ struct wanted {
 };
 
 /* process: its folder.  *ret_any: it has descriptors at all. */
-static int find(const char *process, const struct wanted *wanted, bool *ret_any)
+static int process_find(const char *process, const struct wanted *wanted, bool *ret_any)
 {
 	struct dirent *entry;
 	bool found = false;
@@ -106,7 +106,7 @@ static int find_in_threads(const char *process, const struct wanted *wanted)
 		if (entry->d_name[0] == '.')
 			continue;
 		snprintf(path, sizeof(path), "%s/task/%.20s", process, entry->d_name);
-		r = find(path, wanted, &any);
+		r = process_find(path, wanted, &any);
 	}
 	closedir(dir);
 	return any ? r : -ESRCH;
@@ -120,6 +120,6 @@ int descriptors_find(pid_t pid, unsigned device, uint64_t nodeid, unsigned acces
 	int r;
 
 	snprintf(process, sizeof(process), "/proc/%d", (int)pid);
-	r = find(process, &wanted, &any);
+	r = process_find(process, &wanted, &any);
 	return r != 0 || any ? r : find_in_threads(process, &wanted);
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * seccomp: which calls of the kernel there are.  The list is what libfuse, SQLite, the C library
- * and we make while a mount is served, in this and in neighbouring versions.  Everything else, so
- * execve, mount, ptrace and whatever will be invented, answers ENOSYS as in a kernel that does not
- * have it: who tries something newer first then falls back on what we know.
+ * seccomp: which calls of the kernel there are.  The list has the calls that libfuse, SQLite, the C
+ * library and we make while a mount is served, in this and in neighbouring versions.  All others
+ * (execve, mount, ptrace, future ones) answer ENOSYS as in a kernel that does not have them: a
+ * library that tries a newer call first then falls back on one of the list.
  */
 #include <errno.h>
 #include <stddef.h>
@@ -100,7 +100,7 @@ static int allow(scmp_filter_ctx filter, const char *name, unsigned count,
 	return r == -EDOM || r == -EEXIST ? 0 : r;
 }
 
-/* Which sockets can be made, and for whom. */
+/* Which sockets can be made, and for what. */
 enum socket_use { LOGS, CONNECTS, CONNECTS_BY_TCP };
 static const struct {
 	enum socket_use use;
@@ -175,7 +175,7 @@ int guard_calls(const struct guard *guard)
 
 	if (!filter)
 		return -ENOMEM;
-	/* Who asks for the calls of another architecture gets the same answer. */
+	/* Calls of another architecture answer ENOSYS, too. */
 	r = seccomp_attr_set(filter, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_ERRNO(ENOSYS));
 	if (r == 0)
 		r = allow_all(filter, guard);

@@ -55,8 +55,8 @@ void guard_close_from(int fd)
 
 void guard_begin(bool debug)
 {
-	/* With 0, a program that the system has for dumps would get one all the same; a limit of 1
-	 * is the kernel's word for none whatever (fs/coredump.c). */
+	/* With a limit of 0, a program that receives the system's dumps would still get one; only a
+	 * limit of 1 suppresses dumps altogether (fs/coredump.c). */
 	const struct rlimit none = { 1, 1 };
 
 	guard_close_from(STDERR_FILENO + 1);
@@ -130,14 +130,14 @@ static int plan_groups(struct guard *guard, const struct stat *st)
 	return 0;
 }
 
-/* Root's daemon becomes who owns this, or that if this is not there. */
+/* Root's daemon becomes the owner of path, or of folder if path does not exist. */
 static int plan_owner(struct guard *guard, const char *path, const char *folder)
 {
 	struct stat st;
 
 	if (geteuid() != 0 || (stat(path, &st) < 0 && stat(folder, &st) < 0))
 		return 0;
-	/* Nobody can become who has no number. */
+	/* A process cannot become a user without a number. */
 	if (trust_is_unmapped(st.st_uid))
 		st.st_uid = 0;
 	guard->uid = st.st_uid;
@@ -196,8 +196,8 @@ static int change_ids(const struct guard *guard)
 	return 0;
 }
 
-/* The bounding set: what even a program of root could not get back.  Only who has CAP_SETPCAP may
- * lower it, and has to do it before giving that up. */
+/* The bounding set: rights that even a program of root could not get back.  Lowering it needs
+ * CAP_SETPCAP, so do it before giving that up. */
 static void bound_capabilities(uint64_t kept)
 {
 	for (int i = 0; i < 64 && prctl(PR_CAPBSET_READ, i, 0, 0, 0) >= 0; i++)
@@ -265,13 +265,13 @@ int guard_enter(const struct guard *guard)
 	return 0;
 }
 
-/* What a thread does, and what came of it. */
+/* A function for a thread, and its result. */
 struct errand {
 	struct guard *guard;
 	int (*run)(void *arg);
 	void *arg;
 	int result;
-	bool refused; /* we cannot become the owner, or his rights are not enough */
+	bool refused; /* we cannot become the owner, or the owner's rights are not enough */
 };
 
 /* Whether the store can be used with the rights that are left. */

@@ -3,19 +3,19 @@
 #define GUARD_H
 
 /*
- * What a daemon gives up, so that a fault in it is worth nothing to who finds it.
+ * Rights that a daemon gives up, so that a fault in it is worth nothing to an attacker.
  *
  *	guard_begin()           at the start of the process, before anything is opened
- *	guard_plan(&guard, …)   whom to become, and which folder is needed
+ *	guard_plan(&guard, …)   which user to become, and which folder is needed
  *	guard_run(&guard, …)    open the store, in a thread that has given up everything already
  *	                        (mount: needs rights that the main thread still has)
  *	guard_enter(&guard)     in the main thread, before it starts any other
  *
  * Ids, capabilities, Landlock and seccomp belong to a thread and are inherited by those that it
  * starts, so in the end every thread has come through guard_enter().  A store is untrusted input:
- * guard_run() sees to it that no byte of it is read with rights that its owner does not have.
+ * guard_run() makes sure that no byte of it is read with rights that its owner does not have.
  *
- * A measure that the system does not know is done without, and the log says so.
+ * A measure that the system does not have is left out, and the log says so.
  */
 
 #include <stdbool.h>
@@ -50,7 +50,7 @@ void guard_choose_temporary(const char *dir);
 
 /* The store is a path from the root, or NULL; it need not exist.  0 or -ENOMEM. */
 int guard_plan(struct guard *guard, const char *store, bool read_only);
-/* Of a store on a server (struct guard).  Root's daemon becomes who owns the mount point. */
+/* Of a store on a server (struct guard).  Root's daemon becomes the owner of the mount point. */
 int guard_plan_server(struct guard *guard, const char *dir, unsigned port, const char *file);
 void guard_done(struct guard *guard);
 
@@ -58,8 +58,8 @@ void guard_done(struct guard *guard);
  * the owner's rights are not enough for the store, some of root's are kept (guard->kept). */
 int guard_run(struct guard *guard, int (*run)(void *arg), void *arg);
 
-/* Give up in the calling thread what is not needed.  -errno when rights could not be given up that
- * could be misused; whatever is only a second fence is a sentence in the log. */
+/* Give up in the calling thread what is not needed.  -errno when rights remain that could be
+ * misused; if only a second fence is missing, the log says so. */
 int guard_enter(const struct guard *guard);
 
 /* The parts of guard_enter(); each is 0, -ENOSYS when the system does not know it, or -errno. */

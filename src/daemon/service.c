@@ -21,7 +21,7 @@
 /* The socket of the manager; -1: there is none. */
 static int manager = -1;
 
-/* A name that begins with '@' is no file: a NUL stands in its place for the kernel. */
+/* A name that begins with '@' is not a file: the kernel gets a NUL in its place. */
 static int connect_to(const char *name)
 {
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
@@ -60,7 +60,7 @@ void service_begin(void)
 	unsetenv("NOTIFY_SOCKET");
 }
 
-static void tell(const char *message)
+static void service_tell(const char *message)
 {
 	if (manager >= 0 && send(manager, message, strlen(message), MSG_NOSIGNAL) < 0)
 		log_warning("cannot send a message to the service manager: %s", strerror(errno));
@@ -80,10 +80,10 @@ void service_ready(const char *format, ...)
 	for (char *p = message + sizeof(head) - 1; *p; p++)
 		if ((unsigned char)*p < ' ')
 			*p = '?';
-	tell(message);
+	service_tell(message);
 }
 
 void service_stopping(void)
 {
-	tell("STOPPING=1\nSTATUS=Unmounting, and writing what is pending");
+	service_tell("STOPPING=1\nSTATUS=Unmounting, and writing what is pending");
 }

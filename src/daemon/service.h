@@ -3,11 +3,11 @@
 #define SERVICE_H
 
 /*
- * What a service manager such as systemd is told by a mount in the foreground: that it can be used,
- * and that it ends.  The protocol is that of sd_notify(3).
+ * Messages to a service manager such as systemd about a mount in the foreground: that it can be
+ * used, and that it ends.  The protocol is that of sd_notify(3).
  *
- * service_begin() comes before the daemon gives up its rights, everything else may come after it
- * and does nothing where there is no manager that listens.
+ * Call service_begin() before the daemon gives up its rights; the other functions may come after it
+ * and do nothing without a manager that listens.
  */
 
 /* Connect to the socket that $NOTIFY_SOCKET names, if it names one, and take the variable away: the

@@ -12,7 +12,7 @@
 void signals_hold(void);
 
 /* From here on each of them calls this function, which must be async-signal-safe: at once, and then
- * every second, as whoever is to see it may have been about to wait. */
+ * every second, since a thread that is about to wait may have missed the first. */
 void signals_watch(void (*stop)(void));
 
 /* Hold them back again. */
