@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a file has besides its content, in the source and in the target. */
+/* The attributes of a file, in the source and in the target. */
 #include <errno.h>
 #include <string.h>
 
@@ -15,7 +15,7 @@ int copier_stat(struct copier *copier, const char *path, struct stat *ret_stat)
 	return r == -ENOTDIR && copier_is_dry(copier) ? -ENOENT : r;
 }
 
-/* Whoever owns a store can write any mode and owner into it. */
+/* The owner of a store can write any mode and owner into it. */
 mode_t copier_mode(const struct copier *copier, const struct copier_entry *entry)
 {
 	return entry->st.st_mode & (copier->flags & COPIER_SETID ? 07777 : 01777);
@@ -72,7 +72,8 @@ static int settle_xattr(struct copier *copier, struct copier_entry *entry, const
 	if (r == 0 && !copier_is_dry(copier))
 		r = out ? access_file_set_xattr(out, name, buf_bytes(&value)) :
 			  access_set_xattr(copier->to, entry->path, name, buf_bytes(&value));
-	/* That of a session, which this is not here; or a store takes none of that name. */
+	/* An attribute of a session, and this is not one here; or the store does not take the name.
+	 */
 	if (copier->flags & (COPIER_ROWS | COPIER_STRICT) && r == -EOPNOTSUPP)
 		return 0;
 	return r < 0 ? r : 1;
@@ -110,7 +111,7 @@ int copier_settle_xattrs(struct copier *copier, struct copier_entry *entry, stru
 	return r < 0 ? r : changed;
 }
 
-/* Extended attributes of a file that its owner may not write to need that right for a moment. */
+/* Setting extended attributes needs the right to write: give it to the owner for a moment. */
 static int settle_read_only(struct copier *copier, struct copier_entry *entry,
 			    const struct stat *there)
 {

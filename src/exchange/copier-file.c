@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What happens to a file.
+ * How a file is copied.
  *
- * It is there with the same size and the same time: it counts as the same, as rsync has it, and its
- * bytes are not read (unless COPIER_CHECKSUM).  So a second run, or one after an interruption, is
- * as quick as the names can be looked up.
+ * If it is there with the same size and the same time, it counts as the same, as in rsync, and its
+ * bytes are not read (unless COPIER_CHECKSUM).  So a second run, or one after an interruption,
+ * takes only as long as looking up the names.
  *
- * Otherwise, in a store, the bytes are compared up to the first difference.  A list that has grown
- * gets what is new: in one append, which is one transaction, when that is not much.  All else is
- * replaced: the bytes go into a file beside it, with all the attributes, which is then renamed over
- * it (src/store/file.c).  In a store that is one transaction, too, and changes only those rows that
- * differ.  So nothing is ever half there, however this process ends, and what has been done is
- * skipped by the next run.
+ * Otherwise, in a store, the bytes are compared up to the first difference.  If a list has grown by
+ * little, the new lines are added in one append, which is one transaction.  All else is replaced:
+ * the bytes go into a file beside it, with all the attributes, which is then renamed over it
+ * (src/store/file.c).  In a store that is one transaction, too, and changes only the rows that
+ * differ.  So at any end of this process each file is either old or new, and the next run skips
+ * those that are done.
  *
- * In a store attributes are compared in any case.  Nothing is synced before the end: what power
- * loss takes away is copied again by the next run.
+ * In a store attributes are compared in any case.  Files are synced once, at the end: after a power
+ * loss before that, the next run copies again what was lost.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -94,7 +94,7 @@ int copier_read(struct copier_entry *entry, size_t size, struct buf *block)
 
 struct plan {
 	enum copier_did did;
-	uint64_t from; /* what is to be appended begins there */
+	uint64_t from; /* the offset from which bytes are to be appended */
 	bool looks_same;
 	struct stat there;
 };
@@ -126,7 +126,7 @@ static void read_on(struct copier_entry *entry, struct bytes data, uint64_t offs
 		entry->data = bytes_make(data.data + offset, data.size - offset);
 }
 
-/* The source is read from its beginning, and has to be again. */
+/* The source was read from its beginning; go back to it. */
 static int compare(struct copier *copier, struct copier_entry *entry, struct comparison *comparison)
 {
 	_cleanup_(access_file_dropp) struct access_file *there = NULL;
@@ -219,7 +219,7 @@ static uint64_t hole_size(const struct copier_entry *entry, uint64_t offset)
 	return MIN((uint64_t)data, MAX(size, offset)) - offset;
 }
 
-/* Where a hole begins that is longer than any row can be, there is no newline in it. */
+/* A hole longer than any row has no newline in it. */
 static bool is_never_rows(const struct copier *copier, const struct copier_entry *entry)
 {
 	const uint32_t kind = kind_of(copier, entry->path);
@@ -324,7 +324,8 @@ static int write_file(struct copier *copier, struct copier_entry *entry, const s
 	if (r == 0)
 		r = copy(copier, entry, appends ? plan->from : 0, appends ? 2 * APPEND_MAX : BLOCK,
 			 out);
-	/* Who is not root sets none of a file that nobody may write. */
+	/* Only root can set attributes of a file without write permission, so set them before it is
+	 * saved. */
 	if (r == 0 && !appends && !(copier->flags & COPIER_ROWS))
 		r = MIN(copier_settle_xattrs(copier, entry, out), 0);
 	if (r == 0)
@@ -333,7 +334,7 @@ static int write_file(struct copier *copier, struct copier_entry *entry, const s
 	return r;
 }
 
-/* What is no regular file gives way to one. */
+/* Remove anything but a regular file. */
 static int clear_way(struct copier *copier, const struct copier_entry *entry)
 {
 	struct stat there;
@@ -344,7 +345,8 @@ static int clear_way(struct copier *copier, const struct copier_entry *entry)
 	return S_ISREG(there.st_mode) ? 0 : access_remove(copier->to, entry->path, false);
 }
 
-/* The store keeps such bytes beside its rows, and says so; this tells who has brought them. */
+/* The store keeps bytes that are not JSON beside its rows, and logs that; count and name the files
+ * that have brought them. */
 static int count_invalid(struct copier *copier, const struct copier_entry *entry)
 {
 	_cleanup_(buf_done) struct buf value = { 0 };
@@ -358,7 +360,7 @@ static int count_invalid(struct copier *copier, const struct copier_entry *entry
 				  entry->path);
 }
 
-/* What is longer in the source by now is brought over in the end. */
+/* Lines that came to the source meanwhile are copied at the end. */
 static int verify(struct copier *copier, struct copier_entry *entry)
 {
 	struct comparison comparison;

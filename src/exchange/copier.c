@@ -101,7 +101,7 @@ void copier_names_done(struct copier_names *names)
 	*names = (struct copier_names){ 0 };
 }
 
-/* ---- What there is ---- */
+/* ---- Entries ---- */
 
 /* An entry and what it borrows. */
 struct described {
@@ -170,14 +170,14 @@ static int list(struct copier *copier, const char *path, struct copier_names *na
 	_cleanup_(freep) char *next = NULL;
 	int r;
 
-	/* On the way to what alone is wanted. */
+	/* A directory above the only path that is copied. */
 	if (only && strncmp(only, path, size) == 0 && (!size || only[size] == '/')) {
 		only += size + (size != 0);
 		next = bytes_dup(bytes_make(only, strcspn(only, "/")));
 		return next ? copier_names_add(names, next) : -ENOMEM;
 	}
 	r = access_list(copier->from, path, false, take_name, names);
-	/* Entries that cannot be shown keep none of the others back. */
+	/* An entry that cannot be shown does not hold up the others. */
 	if (r == -EIO && !copier->operand && !copier->stopped) {
 		copier->failed++;
 		store_say(copier->store, path, r);
@@ -186,9 +186,9 @@ static int list(struct copier *copier, const char *path, struct copier_names *na
 	return r;
 }
 
-/* ---- What is done with it ---- */
+/* ---- Copying one entry ---- */
 
-/* 1: what is in it is left out. */
+/* 1: its content is left out. */
 static int enter(struct copier *copier, const char *path, const struct stat *st)
 {
 	_cleanup_(described_done) struct described described = { 0 };
@@ -282,7 +282,7 @@ struct level {
 	struct stat st;		   /* what it was when it was entered */
 };
 
-/* Without recursion: how deep it goes is the folder's affair. */
+/* Without recursion: directories may be nested to any depth. */
 struct trip {
 	struct copier *copier;
 	struct buf path; /* with a NUL behind it that is not counted */
@@ -330,7 +330,7 @@ static int ascend(struct trip *trip)
 	return trip->depth ? leave(trip->copier, trip->path.data, &level->st) : 0;
 }
 
-static int take(struct trip *trip, const char *name)
+static int trip_take(struct trip *trip, const char *name)
 {
 	struct stat st;
 	int r = buf_printf(&trip->path, "%s%s", trip->path.size ? "/" : "", name);
@@ -361,7 +361,7 @@ int copier_run(struct copier *copier)
 		if (stop_wanted())
 			r = -EINTR;
 		else if (level->next < level->names.count)
-			r = take(&trip, level->names.names[level->next++]);
+			r = trip_take(&trip, level->names.names[level->next++]);
 		else
 			r = ascend(&trip);
 	}

@@ -3,12 +3,11 @@
 #define COPIER_H
 
 /*
- * Copying a tree of files: from a store or a folder to another, or to what is no tree (a sink).
- * import, export and keep are this; what they want differently is data.
+ * Copying a tree of files: from a store or a folder to another one, or to a sink, which is not a
+ * tree.  import, export and keep use it; a struct copier describes their differences.
  *
- * Both sides are reached by src/store/access.h.  copier.c goes through the source, in the order of
- * the names; copier-file.c has each thing in the target as it is in the source, and leaves alone
- * what is the same already.
+ * Both sides are reached through src/store/access.h.  copier.c walks the source in the order of the
+ * names; copier-file.c makes each entry of the target like the source, unless it is so already.
  */
 
 #include <stdarg.h>
@@ -38,17 +37,17 @@ enum copier_flags {
 	/* The target is a store: lists get what is new in them, rows have the times of their
 	 * records, and attributes that the source lacks go. */
 	COPIER_ROWS = 1 << 4,
-	/* What is there stays, and gets what the source has behind its end; -ESTALE for what
-	 * differs before that. */
+	/* Files that exist only get the bytes that the source has behind their end; -ESTALE if they
+	 * differ before that. */
 	COPIER_GROW = 1 << 5,
 	COPIER_VERIFY = 1 << 6, /* read back what was written; -EBUSY if it differs */
-	/* Anything that cannot be copied ends the whole; each name becomes a file of its own. */
+	/* The first error ends the whole; each name becomes a file of its own. */
 	COPIER_STRICT = 1 << 7,
 };
 
 enum { COPIER_NAMED = 3 };
 
-/* What is to be in the target. */
+/* One thing to copy. */
 struct copier_entry {
 	const char *from;   /* its path in the source; NULL: it has none */
 	const char *path;   /* in the target */
@@ -64,18 +63,19 @@ struct copier_entry {
 
 struct copier;
 
-/* What is done with each thing.  The functions return 0 or -errno, which the caller says. */
+/* The functions that write to a target.  They return 0 or -errno, which the caller reports. */
 struct copier_sink {
-	/* A directory, before and after what is in it; enter() returns 1 when it has no place,
-	 * which was said.  leave() may be NULL. */
+	/* A directory, before and after its content; enter() returns 1, after a sentence, when the
+	 * target cannot hold it.  leave() may be NULL. */
 	int (*enter)(struct copier *copier, struct copier_entry *entry);
 	int (*leave)(struct copier *copier, struct copier_entry *entry);
 	/* A regular file, without entry->first. */
 	int (*file)(struct copier *copier, struct copier_entry *entry);
-	/* One with entry->first, a symbolic link, a FIFO, a socket; 1: a file cannot have another
-	 * name there, it is to be copied. */
+	/* A file with entry->first, a symbolic link, a FIFO, a socket; 1: the target has no links
+	 * to files, so copy the content. */
 	int (*other)(struct copier *copier, struct copier_entry *entry);
-	/* All that is no directory, before it is looked at; NULL: copier_leaf(). */
+	/* Called for anything but a directory, before its attributes are read; NULL: copier_leaf().
+	 */
 	int (*leaf)(struct copier *copier, struct copier_entry *entry);
 };
 extern const struct copier_sink copier_target; /* copier->to */
@@ -89,7 +89,7 @@ struct copier {
 	unsigned flags;	   /* enum copier_flags */
 	const struct copier_sink *sink;
 	void *arg; /* the sink's own */
-	/* Whether an entry is left out: 1, what was said; 0 or -errno.  May be NULL. */
+	/* 1, after a sentence, when an entry is left out; 0 or -errno.  May be NULL. */
 	int (*judge)(struct copier *copier, const struct copier_entry *entry);
 	const char *only; /* a path that alone is copied, and must be there; NULL: all */
 
@@ -101,16 +101,15 @@ struct copier {
 	uint64_t left;	  /* left out, since there is no place for them */
 	uint64_t invalid; /* files that hold bytes that are not JSON; COPIER_NAMED of them: */
 	struct buf invalid_names;
-	bool stopped; /* nothing more is copied, and why was said */
+	bool stopped; /* the rest is not copied, for a reason that was reported */
 	struct linked linked;
 };
 
 /* A folder, or with a file's name the folder that it is in and the name, or NULL. */
 int copier_open(const char *operand, struct access **ret_access, const char **ret_name);
-/* All, or what is at copier->only.  -errno: it was of no use to go on, and that was said. */
+/* Copy all, or copier->only.  -errno: going on would be useless, and a sentence has said why. */
 int copier_run(struct copier *copier);
-/* The same with nothing done: the files and bytes that will come are added to the totals of the
- * progress. */
+/* The same as a count: adds the files and bytes that will come to the totals of the progress. */
 int copier_count(struct copier *copier);
 void copier_done(struct copier *copier);
 
@@ -121,15 +120,15 @@ int copier_leave(struct copier *copier, struct copier_entry *entry);
 int copier_file(struct copier *copier, struct copier_entry *entry);
 int copier_other(struct copier *copier, struct copier_entry *entry);
 
-/* What comes next of a source, until block holds so many bytes, or the end. */
+/* Read on in a source, until block holds so many bytes, or to the end. */
 int copier_read(struct copier_entry *entry, size_t size, struct buf *block);
-/* What is there has the right content, and is to have the attributes; 1 when it had others, 0, or
+/* Give an existing entry, whose content is right, its attributes; 1 when it had others, 0, or
  * -errno.  there may be NULL: not known. */
 int copier_settle(struct copier *copier, struct copier_entry *entry, const struct stat *there);
 /* Extended attributes alone, of what is there, or is being written. */
 int copier_settle_xattrs(struct copier *copier, struct copier_entry *entry,
 			 struct access_file *out);
-/* What programs have written for themselves, and of ours what people set. */
+/* True for attributes that other programs have set, and for those of ours that users set. */
 bool copier_takes_xattr(const char *name);
 mode_t copier_mode(const struct copier *copier, const struct copier_entry *entry);
 static inline bool copier_is_dry(const struct copier *copier)
@@ -140,15 +139,15 @@ static inline bool copier_same_time(const struct timespec *a, const struct times
 {
 	return a->tv_sec == b->tv_sec && a->tv_nsec == b->tv_nsec;
 }
-/* What has this path in the target: 0, or -ENOENT, also where there is none. */
+/* The entry at this path in the target: 0, or -ENOENT, also without a target. */
 int copier_stat(struct copier *copier, const char *path, struct stat *ret_stat);
 
-/* Something cannot be copied: says and counts it.  0, or -errno when it is of no use to go on. */
+/* Report and count an entry that cannot be copied.  0, or -errno when going on would be useless. */
 int copier_fail(struct copier *copier, const struct copier_entry *entry, int error);
 /* The same with a sentence. */
 int copier_refuse(struct copier *copier, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
-/* Whether an error ends the whole. */
+/* True for an error that ends the whole. */
 bool copier_is_fatal(int error);
 
 struct copier_names {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The copy is made under a name of its own beside the one that it is to have, so that it gets that
- * by one rename.  Before, it is read from its first page to its last, as `sessfs check` does: a
- * copy that cannot be used is worse than none, since somebody relies on it.
+ * The copy is made under a name of its own beside its final one, and gets that by one rename.
+ * Before that it is read from its first page to its last, as `sessfs check` does: users rely on a
+ * copy, so a bad one is worse than none.
  *
- * What that finds in the pages, the tables and their indexes fails the copy.  What it finds beyond
- * (a row of another program that is not JSON) is the same in the store that was copied, so it is
- * told and the copy is good.
+ * Damage in the pages, the tables and their indexes fails the copy.  Other findings (a row of
+ * another program that is not JSON) are the same in the store that was copied: they are reported,
+ * and the copy is good.
  */
 #include "src/exchange/copy.h"
 
@@ -37,7 +37,7 @@
 #include "src/store/store.h"
 #include "src/exchange/transfer.h"
 
-enum { PATIENCE = 5000 }; /* milliseconds to wait for another verb to be done with the store */
+enum { PATIENCE = 5000 }; /* milliseconds to wait for another command to be done with the store */
 
 int copy_judge(const struct copy *copy)
 {
@@ -65,7 +65,7 @@ int copy_judge(const struct copy *copy)
 		log_error("%s exists already; --force replaces it", copy->to);
 		return -EEXIST;
 	}
-	/* Another verb may be about to end. */
+	/* Another command may be about to end. */
 	if (!mounts_wait_unowned(copy->to, PATIENCE)) {
 		log_error("%s is mounted or in use; unmount it first", copy->to);
 		return -EBUSY;
@@ -73,7 +73,7 @@ int copy_judge(const struct copy *copy)
 	return 0;
 }
 
-/* Whether the name still leads to this file, of which the lock is ours. */
+/* True while the name leads to this file, whose lock we hold. */
 static bool is_ours(int fd, const char *name)
 {
 	struct stat st, there;
@@ -95,7 +95,7 @@ static bool may_be_copy(int fd)
 					  memcmp(begin, none, sizeof(begin)) == 0));
 }
 
-/* A copy that was left may be a store by now, or what this one is made from. */
+/* A file that was left may be a store in use by now, or the source of this copy. */
 static bool is_used(const char *from_name, int fd, const char *name)
 {
 	struct stat st, from;
@@ -105,8 +105,8 @@ static bool is_used(const char *from_name, int fd, const char *name)
 		from.st_dev == st.st_dev);
 }
 
-/* Take away what commands that were killed have left in a folder, for whatever name, since the next
- * backup may have another one: a living command has the lock. */
+/* Remove the files that killed commands have left in a folder, under any name, since the next
+ * backup may have another one.  A command that is alive holds the lock of its file. */
 static void sweep(const char *from, struct bytes folder)
 {
 	static const char ours[] = ".*.sessfs-[A-Za-z0-9][A-Za-z0-9][A-Za-z0-9]"
@@ -135,7 +135,7 @@ static void sweep(const char *from, struct bytes folder)
 	}
 }
 
-/* -EAGAIN when a command that sweeps was faster than the lock. */
+/* -EAGAIN when another command removed the file before we had the lock. */
 static int make_file(const char *pattern, char **ret_name)
 {
 	_cleanup_(freep) char *name = bytes_dup(bytes_str(pattern));
@@ -152,8 +152,8 @@ static int make_file(const char *pattern, char **ret_name)
 	return fd;
 }
 
-/* A file of its own in the directory of the path, which nobody else has made.  The descriptor has
- * its lock, and is closed last: before, that would take SQLite's locks away. */
+/* A new file in the directory of the path.  The descriptor has its lock; close it last, since
+ * closing it would release SQLite's locks. */
 int copy_make_temporary(const char *from, const char *path, char **ret_name)
 {
 	enum { TRIES = 20 };
@@ -202,7 +202,8 @@ static int copy_file(struct copy *copy, const char *temporary)
 
 /* ---- Between two kinds of stores (transfer.h) ---- */
 
-/* A snapshot in which no changes of other programs wait: who opens it to read takes them in. */
+/* Begin a snapshot without pending changes of other programs: opening the store to read takes them
+ * in. */
 static int look_into(const struct copy *copy, struct backend *backend,
 		     struct backend_snapshot **ret_snapshot)
 {
@@ -292,7 +293,7 @@ static int transfer(const struct copy *copy, const char *name)
 	return r;
 }
 
-/* The first findings, so that somebody can tell what it is about. */
+/* Log the first findings. */
 struct findings {
 	const char *of;
 	unsigned told;
@@ -338,7 +339,7 @@ static int look_at(struct copy *copy, const char *temporary)
 	return stop_wanted() ? -EINTR : 0;
 }
 
-/* A verb that reads may own the store for a moment. */
+/* A command that reads may own the store for a moment. */
 static int install_patiently(const struct copy *copy, const char *temporary, const char *path,
 			     char **ret_why)
 {
@@ -378,14 +379,14 @@ static int write_out(struct copy *copy, const char *temporary)
 	while (fd >= 0 && !stop_wanted() && (size = read(fd, block, sizeof(block))) > 0) {
 		copy->bytes += (uint64_t)size;
 		if (fwrite(block, 1, (size_t)size, stdout) != (size_t)size)
-			break; /* say_finish() tells why */
+			break; /* say_finish() says why */
 	}
 	if (size < 0)
 		return say_why(NULL, -errno);
 	return stop_wanted() ? -EINTR : size ? -EIO : 0;
 }
 
-/* Where the copy is to be; for the standard output it is made, and looked at, in a file first. */
+/* The file to make: the target itself, or for stdout a temporary file, which is checked first. */
 static int find_place(const struct copy *copy, char **ret_path)
 {
 	const char *folder = getenv("TMPDIR");

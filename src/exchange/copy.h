@@ -3,8 +3,8 @@
 #define COPY_H
 
 /*
- * A copy of a store that has its name only when it is whole, durable and was looked at: what
- * backup, restore and repair have in common.
+ * A copy of a store that gets its name only when it is whole, durable and checked: the common part
+ * of backup, restore and repair.
  */
 
 #include <stdbool.h>
@@ -26,16 +26,16 @@ struct copy {
 	uint64_t findings;
 };
 
-/* Whether the name is free, or may be taken: 0, or -errno after a sentence.  For asking before
- * anything is done. */
+/* 0 when the name is free, or may be replaced; otherwise -errno after a sentence.  For asking at
+ * the start. */
 int copy_judge(const struct copy *copy);
 /* 0, or -errno after a sentence (but -EINTR says nothing); then nothing has changed. */
 int copy_run(struct copy *copy);
-/* An empty file of the caller's own beside the path that it is to have, made from the store from;
- * its descriptor, which is closed when nothing uses the file any more, or -errno after a sentence.
- * What commands that were killed have left there goes. */
+/* A new empty file beside a path, for a copy of the store from.  Returns its descriptor, which the
+ * caller closes when nothing uses the file any longer, or -errno after a sentence.  Removes files
+ * that killed commands have left there. */
 int copy_make_temporary(const char *from, const char *path, char **ret_name);
-/* Tell what was copied; of a copy to the standard output only what is wrong with it. */
+/* Print what was copied; for a copy to stdout only what is wrong with it. */
 void copy_print(const struct copy *copy, bool json);
 
 #endif

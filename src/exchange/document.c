@@ -42,7 +42,7 @@ static int escape_surrogates(struct bytes text, struct buf *out)
 	return r;
 }
 
-/* From a place in what escape_surrogates() has made to one in what it was made of. */
+/* Turns a position in the output of escape_surrogates() into one in its input. */
 static size_t place_before(struct bytes text, size_t place)
 {
 	size_t at = 0, moved = 0;
@@ -216,7 +216,7 @@ static int compare_members(const void *a, const void *b)
 	return order ? order : (one->place > other->place) - (one->place < other->place);
 }
 
-/* Of members with one key the last one counts, as for every client. */
+/* Of members with the same key the last one counts, as every client reads it. */
 static void keep_last(struct document *document)
 {
 	struct document_member *members = document->members;

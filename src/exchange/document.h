@@ -3,10 +3,10 @@
 #define DOCUMENT_H
 
 /*
- * A document that holds a whole session: one JSON object, each member of which is to be a state of
- * its own.  An array becomes a list, an element a line; everything else a single state.  Texts are
- * taken over as they are, without the white space between tokens: no number and no string is
- * written anew.
+ * A document that holds a whole session: one JSON object, each member of which becomes a state.  An
+ * array becomes a list, a line for each element; everything else a single state.  Texts are copied
+ * byte for byte, but without the white space between tokens: numbers and strings stay as they are
+ * written.
  */
 
 #include <stdint.h>
@@ -29,7 +29,7 @@ struct document {
 };
 
 /* Lone surrogates that Python has written as if they were characters become escapes, which mean the
- * same.  -EINVAL: the text is no JSON, or no object; *ret_error says where, in the given text. */
+ * same.  -EINVAL: the text is not a JSON object; *ret_error says where, in the given text. */
 int document_parse(struct bytes text, struct document *document, struct json_error *ret_error);
 void document_done(struct document *document);
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Rows of which there is no file, and so nothing to export: what another program has written could
- * not be taken in.  A moment after they were written that is as it should be, so younger rows than
- * the export are left out, and a key is asked for again for a while.
+ * Rows without a file, so that export has nothing to copy: rows of another program that no mount
+ * could take in.  Just after they were written that is normal, so rows that are younger than the
+ * export are left out, and a key is looked up again for a while.
  */
 
 #include <errno.h>
@@ -36,7 +36,7 @@ struct looking {
 	size_t room;
 };
 
-/* Whether a session is among those that are exported, by its id or below one of these names. */
+/* True for a session that is exported, by its id or below one of these names. */
 static bool is_asked(uint64_t layout, struct bytes session, char **names)
 {
 	_cleanup_(buf_done) struct buf path = { 0 };
@@ -58,7 +58,7 @@ static bool is_asked(uint64_t layout, struct bytes session, char **names)
 	return *names;
 }
 
-/* 1 when no file has the key. */
+/* 1 when the key has no file. */
 static int has_no_file(const struct looking *looking, struct bytes session, struct bytes key)
 {
 	struct backend_node node;
@@ -110,7 +110,7 @@ static void end(struct looking *looking)
 	looking->backend->ops->snapshot_end(looking->backend, looking->snapshot);
 }
 
-/* Leave those that have rows and no file still. */
+/* Keep only those that still have rows and no file. */
 static int look_again(struct looking *looking)
 {
 	struct backend_key_stat stat;
@@ -141,7 +141,7 @@ static int look_again(struct looking *looking)
 	return MIN(r, 0);
 }
 
-static int say(struct copier *copier, const struct fileless *fileless)
+static int fileless_say(struct copier *copier, const struct fileless *fileless)
 {
 	_cleanup_(buf_done) struct buf session = { 0 };
 	_cleanup_(buf_done) struct buf key = { 0 };
@@ -165,7 +165,7 @@ static int on_node(void *arg, const struct backend_node *node)
 	return 1;
 }
 
-static int look(struct looking *looking)
+static int fileless_look(struct looking *looking)
 {
 	const struct timespec moment = { .tv_nsec = AGAIN_MS * 1000000L };
 	const struct bytes none = { 0 };
@@ -174,8 +174,7 @@ static int look(struct looking *looking)
 
 	if (r < 0)
 		return r;
-	/* In another program's database that has nothing of ours, files are made for each reader
-	 * anew. */
+	/* In another program's database without tables of ours, each reader makes files anew. */
 	r = looking->backend->ops->node_list(looking->backend, looking->snapshot, BACKEND_ROOT,
 					     false, on_node, &any);
 	if (r == 0 && any)
@@ -206,9 +205,9 @@ int export_fileless(struct copier *copier, const struct options *options, char *
 		r = settings_read(backend, &settings, NULL, &why);
 	looking.layout = r == 0 ? settings.value[SETTING_LAYOUT] : 0;
 	if (r == 0)
-		r = look(&looking);
+		r = fileless_look(&looking);
 	for (size_t i = 0; r == 0 && i < looking.count; i++)
-		r = say(copier, &looking.found[i]);
+		r = fileless_say(copier, &looking.found[i]);
 	looking_done(&looking);
 	return r;
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * As a tar stream in the pax format.  The size of a file stands before its bytes, and it may grow
- * while it is read: so it is read first, into memory or, when it is large, into a file without a
- * name.
+ * As a tar stream in the pax format.  The size of a file stands before its bytes, and the file may
+ * grow while it is read.  So it is read first, into memory or, when it is large, into a file
+ * without a name.
  *
- * libarchive and what it needs take more memory than the whole rest of the program has of code, and
- * only this file uses it: so it is loaded when a stream is made, and a mount goes without.
+ * libarchive and its libraries take more memory than all our code, and only this file uses them:
+ * they are loaded when a stream is made, so a mount does without.
  */
 #include "src/exchange/export.h"
 
@@ -93,7 +93,7 @@ static int load(void)
 struct tar {
 	struct archive *archive;
 	int fd;
-	int error; /* -errno: nothing is written any more */
+	int error; /* -errno: the stream has failed, and nothing more is written */
 };
 
 /* Writes a block of the stream. */
@@ -111,7 +111,7 @@ static la_ssize_t put_block(struct archive *archive, void *data, const void *blo
 	return written;
 }
 
-/* Who has read enough need not be told. */
+/* A reader that has read enough gets no message. */
 static int failed(struct copier *copier)
 {
 	struct tar *tar = copier->arg;
@@ -127,8 +127,8 @@ static int failed(struct copier *copier)
 	return tar->error;
 }
 
-/* Nothing that follows would be understood. */
-static int judge(struct copier *copier, int code)
+/* After a fatal error, a reader could not understand the rest. */
+static int tar_judge(struct copier *copier, int code)
 {
 	return code == ARCHIVE_OK || code == ARCHIVE_WARN ? 0 : (failed(copier), -EIO);
 }
@@ -180,7 +180,7 @@ static int put_header(struct copier *copier, struct copier_entry *from, uint64_t
 	int r = entry ? describe(copier, from, size, entry) : -ENOMEM;
 
 	if (r == 0)
-		r = judge(copier, la.archive_write_header(tar->archive, entry));
+		r = tar_judge(copier, la.archive_write_header(tar->archive, entry));
 	la.archive_entry_free(entry);
 	return r;
 }
@@ -313,7 +313,7 @@ int export_tar_end(struct copier *copier, int error)
 	struct tar *tar = copier->arg;
 	int r = 0;
 
-	/* A stream that is not all there is to look like it. */
+	/* Make an incomplete stream look incomplete: write no end marker. */
 	if (error < 0)
 		tar->error = error;
 	/* libarchive frees what belongs to an open stream only when it is closed. */

@@ -11,9 +11,8 @@
 #include "src/mounts/mounts.h"
 #include "src/store/store.h"
 
-/* Where it goes must not be handed out itself, and what a mount of the store shows must not be
- * written to. */
-static int judge(struct copier *copier, const struct copier_entry *entry)
+/* Leave the target out of the export, and refuse to write into a mount of the store. */
+static int export_judge(struct copier *copier, const struct copier_entry *entry)
 {
 	const struct export *export = (const struct export *)copier;
 	const char *why = NULL;
@@ -36,7 +35,7 @@ static int aim(struct export *export, int fd)
 	int r = fstat(fd, &st) < 0 ? -errno : 0;
 
 	export->target = st.st_dev;
-	export->copier.judge = judge;
+	export->copier.judge = export_judge;
 	if (r < 0 || !mounts_shows(st.st_dev, export->copier.store))
 		return r;
 	r = access_stat(export->copier.from, "", &root);

@@ -3,8 +3,8 @@
 #define EXPORT_H
 
 /*
- * Handing the files of a store out: to a folder, or as a tar stream.  What fails for one file is
- * said and counted, and the rest goes on.
+ * Exporting the files of a store: to a folder, or as a tar stream.  A file that fails is reported
+ * and counted, and the rest goes on.
  */
 
 #include "src/exchange/copier.h"
@@ -16,8 +16,8 @@ struct export
 	dev_t target; /* the device of the folder */
 };
 
-/* Names at the root and ids of sessions, or all when there is none.  -errno: it was of no use to go
- * on, and that was said. */
+/* Export the names at the root and ids of sessions, or all without any.  -errno: going on would be
+ * useless, and a sentence has said why. */
 int export_all(struct export *export, const struct options *options, char **names);
 
 /* Says which keys have rows but no file, since they could not be taken in, although they were

@@ -153,7 +153,7 @@ static int take_file(struct copier *copier, struct copier_entry *entry)
 	return r < 0 ? r : import_session((struct import *)copier, &session, buf_bytes(&text));
 }
 
-static int take(struct import *import, const char *operand, const char *to)
+static int document_take(struct import *import, const char *operand, const char *to)
 {
 	static const struct copier_sink sink = { .enter = leave_out, .leaf = take_file };
 
@@ -166,5 +166,5 @@ const struct import_layout import_documents = {
 	.name = "agentscope-files",
 	.help = "files SESSION.json, in which each member is a state, as AgentScope wrote them "
 		"before",
-	.take = take,
+	.take = document_take,
 };

@@ -43,7 +43,7 @@ static bool is_sqlite(int fd)
 	       memcmp(head, magic, sizeof(magic)) == 0;
 }
 
-static int take(struct import *import, const char *operand, const char *to)
+static int rows_take(struct import *import, const char *operand, const char *to)
 {
 	struct trip trip = { .import = import, .operand = operand };
 	const bool standard = strcmp(operand, "-") == 0;
@@ -76,5 +76,5 @@ const struct import_layout import_rows = {
 	.name = "agentscope-rows",
 	.help = "a table with one row a session, as AgentScope had before: in a SQLite file,\n"
 		"\t\t      or in a database that a URL names",
-	.take = take,
+	.take = rows_take,
 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A tree of files, taken in as the mount would take it: what is in a folder comes to the root of
- * the store, so that each folder in it is a session.
+ * A tree of files, imported as if it were written to the mount: the folder's content comes to the
+ * root of the store, so each folder in it is a session.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -85,7 +85,7 @@ static bool is_own(struct import *import, dev_t device)
 	return import->own;
 }
 
-static int judge(struct copier *copier, const struct copier_entry *entry)
+static int import_judge(struct copier *copier, const struct copier_entry *entry)
 {
 	struct import *import = (struct import *)copier;
 	int r;
@@ -137,7 +137,7 @@ int import_operand(struct copier *copier, const char *operand)
 	return r;
 }
 
-static int take(struct import *import, const char *operand, const char *to)
+static int folder_take(struct import *import, const char *operand, const char *to)
 {
 	struct copier *copier = &import->copier;
 	const struct copier_entry there = { .path = to, .name = to };
@@ -154,7 +154,7 @@ static int take(struct import *import, const char *operand, const char *to)
 		if (r == 0 && *to && !(copier->flags & COPIER_DRY))
 			r = access_make_parents(copier->to, inside, &made);
 		copier->sink = &copier_target;
-		copier->judge = judge;
+		copier->judge = import_judge;
 		copier->below = to;
 		r = r < 0 ? copier_fail(copier, &there, r) : import_operand(copier, operand);
 	}
@@ -176,7 +176,7 @@ static int count(struct import *import, const char *operand)
 const struct import_layout import_tree = {
 	.name = "tree",
 	.help = "files and folders, each folder in DIR a session",
-	.take = take,
+	.take = folder_take,
 	.count = count,
 	.has_to = true,
 };

@@ -3,10 +3,10 @@
 #define IMPORT_H
 
 /*
- * Taking files into a store, so that the store has afterwards what the source has (copier.h).
+ * Importing files: afterwards the store has the content of the source (copier.h).
  *
- * These functions return 0 also when something cannot be taken in: they have said so then, and
- * counted it.  -errno ends the whole: there is no room, the medium fails, a signal has come.
+ * These functions return 0 also when a file cannot be imported; they have reported and counted it.
+ * -errno ends the import: the store is full, the medium fails, a signal has come.
  */
 
 #include "src/exchange/copier.h"
@@ -21,15 +21,15 @@ struct import {
 	bool own;
 };
 
-/* Whether the store shows something at this path that is not there (sessfs-views(7)), so that what
- * was done to that, it would be done to what it shows.  1, 0 or -errno. */
+/* 1 when the path is only a view of something else in the store (sessfs-views(7)), so that writing
+ * there would change that; 0 or -errno. */
 int import_is_view(struct copier *copier, const char *path);
 
 /* What is in a folder, or one file. */
 int import_operand(struct copier *copier, const char *operand);
 
-/* A session that is one JSON text, each member of it a state.  Nothing of it is taken in when the
- * text is not valid. */
+/* A session that is one JSON text, each member of it a state.  If the text is not valid, nothing is
+ * imported. */
 struct import_session {
 	struct bytes id;
 	const char *name; /* where it is from, for sentences */

@@ -104,7 +104,7 @@ int keep_copy(const char *from, const char *to, unsigned long *files)
 	return r < 0 ? copier_fail(copier, &top, r) : 0;
 }
 
-/* ---- What is there no more ---- */
+/* ---- Files that are gone ---- */
 
 static int same_link(struct copier *copier, const char *path)
 {
@@ -184,7 +184,7 @@ int keep_prune(const char *from, const char *to, unsigned long *files)
 	return run(&keeping, to, from, 0, &sink);
 }
 
-/* ---- What came late ---- */
+/* ---- Late additions ---- */
 
 /* 1: it is; the directories above it are there then, unless the copy has lost them since. */
 static int is_late(struct copier *copier, const struct copier_entry *entry)

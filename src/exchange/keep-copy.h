@@ -7,12 +7,12 @@
 /* Copy what is not there yet of a tree of files, with modes, times, attributes and, as root,
  * owners, and read it back: 0, or -errno after a sentence.  to is made if it is not there. */
 int keep_copy(const char *from, const char *to, unsigned long *files);
-/* Take away from a copy what from does not have, or has as something else: 0, or -errno after a
+/* Remove from a copy what from does not have, or has as another type: 0, or -errno after a
  * sentence. */
 int keep_prune(const char *from, const char *to, unsigned long *files);
-/* Bring over what was added to from since it was copied to to: files that are new, and what stands
- * behind the end of others.  Files that differ otherwise become conflicts.  What has not changed
- * since keep->since is left as it is in to. */
+/* Copy additions to from since it was copied to to: new files, and bytes behind the end of others.
+ * Files that differ otherwise become conflicts.  Files that have not changed since keep->since stay
+ * as they are in to. */
 int keep_bring_over(const char *from, const char *to, struct keep *keep);
 
 #endif

@@ -92,8 +92,8 @@ static int free_name(struct buf *name, const char *path, const char *suffix)
 	return r;
 }
 
-/* Who has a file of it open.  Clients that open one for each line have it for a moment only, which
- * is waited for. */
+/* The processes that have a file of it open.  Clients that open a file for each line have it only
+ * for a moment: wait for that. */
 static int wait_closed(const char *folder, struct buf *words)
 {
 	_cleanup_(freep) char *path = realpath(folder, NULL);
@@ -120,7 +120,7 @@ static int refuse_if_open(const char *folder)
 	return -EBUSY;
 }
 
-/* Two names change places.  Where the filesystem cannot do that in one step, in three. */
+/* Exchange two names; in three steps on a filesystem that cannot do so in one. */
 static int exchange(const char *one, const char *other)
 {
 	_cleanup_(buf_done) struct buf spare = { 0 };
@@ -201,7 +201,7 @@ static int remove_mark(const char *mark)
 	return 0;
 }
 
-/* Makes sure that the copy there is this folder's to go on with. */
+/* Check that an existing copy was made of this folder, to go on with it. */
 static int begin(const struct keep *keep, const char *mark)
 {
 	char text[PATH_MAX];
@@ -259,7 +259,7 @@ static int put_link(struct keep *keep, const char *link)
 		unlink(keep->old.data);
 		return fail(keep->folder, r);
 	}
-	/* What was opened just before the change is not complete until it is closed. */
+	/* A file that was opened just before the exchange is complete only when it is closed. */
 	return refuse_if_open(keep->old.data);
 }
 
@@ -312,7 +312,7 @@ static int find_old(struct keep *keep)
 	}
 }
 
-/* What was interrupted behind the change. */
+/* Finish a run that was interrupted after the exchange. */
 static int finish(struct keep *keep, const char *mark)
 {
 	struct stat st;
@@ -352,7 +352,7 @@ static int judge_folder(const struct keep *keep)
 	return 0;
 }
 
-/* The second time is quick; so, little is left that can come before the change. */
+/* The second copy is quick, so little can be added between it and the exchange. */
 static int copy(struct keep *keep, const char *link)
 {
 	int r = 0;

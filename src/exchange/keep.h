@@ -3,11 +3,11 @@
 #define KEEP_H
 
 /*
- * A folder of a client that is kept in a mount: a symbolic link, or a bind mount, stands where it
- * was and leads to its copy there.
+ * Keeping a folder of a client in a mount: a symbolic link, or a bind mount, takes its place and
+ * leads to the copy there.
  *
- * Nothing of the folder is ever deleted.  A run that was interrupted is finished by the next one,
- * and a second run changes nothing.
+ * Nothing of the folder is ever deleted.  After an interruption, the next run finishes the work; a
+ * second run changes nothing.
  */
 
 #include <stdbool.h>
@@ -20,7 +20,7 @@ struct keep {
 	const char *target; /* in a mount */
 	bool bind;
 	struct timespec since; /* what was changed before has been copied as it is; 0: unknown */
-	/* What came of it, for who tells; released by keep_done(): */
+	/* Results, for reports; released by keep_done(): */
 	unsigned long files;  /* that were copied */
 	unsigned long stale;  /* that an earlier run had copied, and the folder has no more */
 	unsigned long late;   /* that were added to, or came, while the others were copied */

@@ -29,7 +29,7 @@ static void file_free(void *node)
 	free(file);
 }
 
-static struct file *find(const struct linked *linked, const struct stat *st)
+static struct file *linked_file(const struct linked *linked, const struct stat *st)
 {
 	const struct file wanted = { .dev = st->st_dev, .ino = st->st_ino };
 	struct file **found = tfind(&wanted, &linked->root, compare);
@@ -39,14 +39,14 @@ static struct file *find(const struct linked *linked, const struct stat *st)
 
 const char *linked_find(const struct linked *linked, const struct stat *st)
 {
-	const struct file *file = find(linked, st);
+	const struct file *file = linked_file(linked, st);
 
 	return file ? file->path : NULL;
 }
 
 int linked_keep(struct linked *linked, const struct stat *st, const char *path)
 {
-	struct file *file = find(linked, st);
+	struct file *file = linked_file(linked, st);
 	char *copy = strdup(path);
 
 	if (file && copy) {

@@ -13,7 +13,7 @@ struct linked {
 	void *root; /* of tsearch(3) */
 };
 
-/* NULL: it was not handed over yet. */
+/* The first name; NULL: the file is new. */
 const char *linked_find(const struct linked *linked, const struct stat *st);
 /* 0 or -ENOMEM; of a file that is known already the name is another one then. */
 int linked_keep(struct linked *linked, const struct stat *st, const char *path);

@@ -89,7 +89,7 @@ static int sum_op(struct telling *telling, const struct backend_op *op)
 	return 0;
 }
 
-/* Which of them it is about is told by committing them one by one. */
+/* To find the one that fails, commit them one by one. */
 static int explain(const struct telling *telling, const struct backend_op *op, int error)
 {
 	const struct transfer *transfer = telling->transfer;
@@ -335,8 +335,8 @@ static int is_left(struct telling *telling, struct bytes session, struct bytes k
 	return r == -ENOENT ? 1 : r;
 }
 
-/* A row that nobody has made a file of yet is one of a single, if it has no number above 0 and is
- * not a hash. */
+/* Rows without a file are those of a single state if the key has no row above 0 and is not a hash.
+ */
 static int is_single(struct telling *telling, struct bytes session, struct bytes key,
 		     const struct backend_key_stat *stat)
 {

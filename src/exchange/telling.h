@@ -3,10 +3,10 @@
 #define TELLING_H
 
 /*
- * What is in a store, as the operations that make it again: telling_all().  They are committed to
- * another store, or only summed up: two stores are equal if their sums are.  Since stores list in
- * orders of their own, a sum does not depend on the order.  Times of rows are not in it, since a
- * table may keep whole seconds of them.
+ * All that is in a store as the operations that make it again: telling_all().  They are committed
+ * to another store, or only summed up: two stores are equal if their sums are.  Stores list in
+ * orders of their own, so the sum does not depend on the order.  It leaves out times of rows, since
+ * a table may have whole seconds only.
  */
 
 #include "fs/base/batch.h"
@@ -41,10 +41,10 @@ struct telling {
 #define ASK(telling, slot, ...)                                                                    \
 	(telling)->from->ops->slot((telling)->from, (telling)->snapshot, ##__VA_ARGS__)
 
-/* Behind each operation that was added to the batch, with so many bytes: they go when there are
+/* Call it for each operation that was added to the batch, with its bytes: it commits when there are
  * many.  0, or -errno, which may have been explained. */
 int telling_told(struct telling *telling, size_t bytes);
-/* Those that are left go now. */
+/* Commit the operations that are left. */
 int telling_flush(struct telling *telling);
 /* A copy in the batch; what has no data has none. */
 struct bytes telling_keep(struct telling *telling, struct bytes bytes);

@@ -108,7 +108,7 @@ static int say_incomplete(struct backend *backend, bool incomplete)
 	return r < 0 ? r : backend->ops->sync(backend);
 }
 
-/* What was a number of a file is not that of another one later. */
+/* The number of a file must never become that of another one. */
 static int lease_numbers(struct telling *telling)
 {
 	_cleanup_(batch_done) struct batch batch = { 0 };

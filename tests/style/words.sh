@@ -9,7 +9,6 @@
 # Files and folders that are not done yet, one a line.
 skipped_paths='
 backend/
-src/exchange/
 fs/share/
 fs/inode/waiting.c
 fs/inode/waiting.h
