@@ -5,9 +5,9 @@
 /*
  * Bytes: a borrowed run of bytes (struct bytes) and a growing owned one (struct buf).
  *
- * Nothing here is text: a NUL byte is a byte.  struct bytes never owns; whoever stores one says
- * in a comment who does.  A zeroed struct buf is an empty buffer.  Functions that may allocate
- * return 0 or -ENOMEM and leave the buffer as it was on failure.  Not thread-safe.
+ * Nothing here is text: a NUL byte is a byte.  struct bytes never owns its bytes; where one is
+ * stored, a comment names the owner.  A zeroed struct buf is an empty buffer.  Functions that may
+ * allocate return 0 or -ENOMEM and leave the buffer as it was on failure.  Not thread-safe.
  */
 
 #include <stdbool.h>

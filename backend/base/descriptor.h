@@ -3,11 +3,11 @@
 #define BASE_DESCRIPTOR_H
 
 /*
- * Descriptors that are no standard stream.
+ * Descriptors above those of the standard streams.
  *
  * A program may be started without its standard input, output or error.  The next file that it
  * opens gets that number, and then every message and every result is written into that file.  So
- * whatever the backend, the filesystem and the library open goes through here.
+ * all that the backend, the filesystem and the library open goes through here.
  */
 
 #include <fcntl.h>

@@ -5,8 +5,8 @@
 /*
  * SipHash-2-4 with 128 bits of output (Aumasson and Bernstein, 2012): a short name for long bytes.
  *
- * With a key that is no secret it tells bytes apart that differ by chance; whoever wants to can
- * make two that collide, so a user of it must bear a collision.
+ * With a public key it tells bytes apart that differ by chance.  An attacker can make two that
+ * collide, so a caller must bear a collision.
  */
 
 #include <stdint.h>

@@ -9,9 +9,10 @@
 
 /*
  * Of a daemon, before its first thread.  Threads have arenas of their own, up to eight a processor,
- * and of each but the first the freed end stays with the process, mostly two or three MiB, whatever
- * heap_give_back() says (glibc's malloc.c: mtrim() calls systrim() for the main arena only).  One
- * for all would make threads that read at once wait for each other; as many as processors do not.
+ * and of each but the first the freed end stays with the process, mostly two or three MiB, even
+ * after heap_give_back() (glibc's malloc.c: mtrim() calls systrim() for the main arena only).
+ * With one arena, threads that read at once would wait for each other; with one a processor they
+ * do not.
  */
 void heap_keep_little(void);
 /* Freed memory goes back to the system; thread-safe. */

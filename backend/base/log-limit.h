@@ -3,9 +3,9 @@
 #define BASE_LOG_LIMIT_H
 
 /*
- * For who may warn of the same thing a thousand times: only the first warnings of a kind, which is
- * a format of log_write(), are written, and the others counted.  For one thread at a time to begin
- * and to end; warnings may come from any.
+ * Limits repeated warnings: only the first ones of a kind (a format of log_write()) are written,
+ * and the others counted.  One thread at a time may begin and end a limit; warnings may come from
+ * any.
  */
 
 #include <stdint.h>

@@ -3,9 +3,8 @@
 #define BASE_LOG_NEWS_H
 
 /*
- * For what somebody can bring about as often as he likes, in as many words: in a minute each
- * sentence is said once, and no more than LOG_NEWS_MOST at all.  All zeros to begin with; for one
- * thread at a time.
+ * Limits messages that a user can cause as often as wanted: in a minute each sentence is logged
+ * once, and no more than LOG_NEWS_MOST at all.  All zeros to begin with; for one thread at a time.
  */
 
 #include "backend/base/buf.h"

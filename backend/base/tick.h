@@ -3,9 +3,9 @@
 #define BASE_TICK_H
 
 /*
- * A count of what this process has done, of whatever its work is made of: files looked at, records
- * rescued.  It is counted where it is done, so that who shows progress (src/user/progress.h) needs
- * no way down there.  What takes long before there is one ticks with 0.  Any thread.
+ * A count of the units of this process's work: files checked, records rescued.  The code that does
+ * the work counts them, and the line of progress (src/user/progress.h) reads the count.  Long work
+ * before the first unit ticks with 0.  Any thread.
  */
 
 #include <pthread.h>

@@ -59,8 +59,8 @@ void memory_snapshot_end(struct backend *backend, struct backend_snapshot *snaps
 }
 
 /* The entry of a key, which is taken over; missing is the error when there is none. */
-static int find(const struct map *map, struct key key, int missing,
-		const struct map_entry **ret_entry)
+static int entry_find(const struct map *map, struct key key, int missing,
+		      const struct map_entry **ret_entry)
 {
 	int r = key.error;
 
@@ -72,7 +72,7 @@ static int find(const struct map *map, struct key key, int missing,
 int memory_find_node(const struct map *map, uint64_t ino, struct backend_node *ret_node)
 {
 	const struct map_entry *entry;
-	int r = find(map, key_of_node(KEY_NODE, ino), -ENOENT, &entry);
+	int r = entry_find(map, key_of_node(KEY_NODE, ino), -ENOENT, &entry);
 
 	if (r == 0)
 		*ret_node = memory_node(entry->value);
@@ -98,7 +98,7 @@ int memory_node_find(struct backend *backend, struct backend_snapshot *snapshot,
 
 	if (!key.data)
 		key_add_text(&index, session);
-	r = find(snapshot->map, index, -ENOENT, &entry);
+	r = entry_find(snapshot->map, index, -ENOENT, &entry);
 	return r < 0 ? r :
 		       memory_node_get(backend, snapshot, (uint64_t)memory_number(entry->value),
 				       ret_node);
@@ -131,12 +131,12 @@ int memory_entry_find(struct backend *backend, struct backend_snapshot *snapshot
 	int r;
 
 	key_add_text(&key, name);
-	r = find(snapshot->map, key, -ENOENT, &entry);
+	r = entry_find(snapshot->map, key, -ENOENT, &entry);
 	if (r == 0) {
 		id = memory_number(entry->value);
 		key = key_of_node(KEY_ENTRY, parent);
 		key_add_number(&key, id);
-		r = find(snapshot->map, key, -ENOENT, &entry);
+		r = entry_find(snapshot->map, key, -ENOENT, &entry);
 	}
 	if (r == 0)
 		r = memory_node_get(backend, snapshot, (uint64_t)memory_number(entry->value),
@@ -161,7 +161,7 @@ int memory_entry_name(struct backend *backend, struct backend_snapshot *snapshot
 
 	(void)backend;
 	key_add_number(&key, (int64_t)id);
-	r = find(snapshot->map, key, -ENOENT, &entry);
+	r = entry_find(snapshot->map, key, -ENOENT, &entry);
 	return r < 0 ? r : buf_append_bytes(name, name_of(entry));
 }
 
@@ -195,7 +195,7 @@ int memory_xattr_get(struct backend *backend, struct backend_snapshot *snapshot,
 
 	(void)backend;
 	key_add_text(&key, name);
-	r = find(snapshot->map, key, -ENODATA, &entry);
+	r = entry_find(snapshot->map, key, -ENODATA, &entry);
 	return r < 0 ? r : buf_append_bytes(value, entry->value);
 }
 
