@@ -43,7 +43,7 @@ static const struct {
 	/* The server goes down, has ended the connection or the statement, or does not answer; the
 	 * last is the same with TLS. */
 	{ -ENOTCONN, { 1053, 1927, 1317, 2006, 2013, 2055, 2026, 4031 } },
-	/* What the library got is no answer, or not to this question: a new connection helps. */
+	/* The library got no valid answer to this question: a new connection helps. */
 	{ -ENOTCONN, { 2000, 2014, 2027 } },
 	{ -ENOMEM, { 2008 } },
 };
@@ -51,14 +51,14 @@ static const struct {
 /* MYSQL_CLIENT_AUTHENTICATION_PLUGIN, whose header of the library includes what is not there. */
 enum { AUTHENTICATION = 2 };
 
-/* Numbers of errors: those of the library, of whichever of the two. */
+/* Error numbers of the client library, of MariaDB's or MySQL's. */
 #define IS_OF_LIBRARY(code) (((code) >= 2000 && (code) < 3000) || ((code) >= 5000 && (code) < 6000))
 
 struct sql_link {
 	MYSQL mysql;
 	bool sent;     /* and nothing of the answers was read */
 	bool lost;     /* what has come may be half an answer */
-	int64_t until; /* when who waits for the first of them gives up; 0: after the timeout */
+	int64_t until; /* when to give up waiting for the first of them; 0: after the timeout */
 };
 
 /* An answer is the library's, so there is none that memory is short for. */

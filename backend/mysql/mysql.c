@@ -121,7 +121,7 @@ static const char *const tables[] = {
 	      "ino BIGINT NOT NULL, mount BIGINT NOT NULL, item INT NOT NULL, "
 	      "first_byte BIGINT NOT NULL, last_byte BIGINT NOT NULL, pid BIGINT NOT NULL, "
 	      "whole INT NOT NULL, exclusive INT NOT NULL, PRIMARY KEY (ino, mount, item)"),
-	/* One row.  Whoever commits has it locked from the beginning of his transaction. */
+	/* One row.  Each commit locks it from the beginning of its transaction. */
 	TABLE("sessfs_store",
 	      "id INT NOT NULL PRIMARY KEY, version INT NOT NULL, rows_table VARCHAR(64) NOT NULL, "
 	      "made INT NOT NULL COMMENT '1: the table of the rows is ours', "
@@ -165,8 +165,8 @@ static const char *const rights[] = {
 const struct sql_driver mysql_driver = {
 	.name = "mysql",
 	.words = words,
-	/* Who is silent in the middle of a transaction holds up the others for less than they wait
-	 * for a lock; MySQL cannot say so. */
+	/* End a connection that is silent in the middle of a transaction before others give up
+	 * waiting for its locks; MySQL has no such setting. */
 	.hello_writer = HELLO "/*M! idle_transaction_timeout = 5, */ @sessfs = 1; "
 			      "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
 	.hello_reader = HELLO "@sessfs = 1; "
