@@ -31,7 +31,7 @@ enum {
 struct sql_link {
 	PGconn *conn;
 	int timeout;	/* milliseconds */
-	int64_t until;	/* when who waits gives up; 0: after the timeout */
+	int64_t until;	/* when to give up waiting; 0: after the timeout */
 	bool lost;	/* what has come may be half an answer */
 	char *sentence; /* about the last error; NULL: the connection's */
 };
@@ -169,7 +169,7 @@ static int wait_for(struct sql_link *link, bool writing)
 
 /* Whether it is a server that a store can be on; and the process at the other end has to be the one
  * that answers: a pooler between would mix the sessions of several. */
-static int judge(struct sql_link *link, char **ret_why)
+static int link_judge(struct sql_link *link, char **ret_why)
 {
 	static const char question[] = "SELECT pg_is_in_recovery(), pg_backend_pid()";
 	struct bytes columns[SQL_COLUMNS] = { 0 };
@@ -240,7 +240,7 @@ int pg_link_open(const struct url *url, int64_t until, struct sql_link **ret_lin
 	} else {
 		PQsetNoticeReceiver(link->conn, ignore_notice, NULL);
 		PQsetnonblocking(link->conn, 1);
-		r = judge(link, &why);
+		r = link_judge(link, &why);
 	}
 	if (r == 0) {
 		*ret_link = link;

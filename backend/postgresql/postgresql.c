@@ -62,7 +62,7 @@ static const char *const own[SQL_TEXTS] = {
 /* A row that changes with each commit stays on its page. */
 #define ROOMY " WITH (fillfactor = 20)"
 
-/* Who makes a store is alone with that until its end, or that of the connection. */
+/* A lock for making a store, held until that is done or the connection ends. */
 #define MAKING "126879360820851"
 
 /* What is set moves by "by", those behind first. */
@@ -76,8 +76,8 @@ static const char *const own[SQL_TEXTS] = {
 
 #define ROWS_OF_KEY "session_id = session AND state_key = key AND item_index"
 
-/* What the triggers call, with the rights of who has made the store: services need none for its
- * tables.  made and gone are the rows of one statement. */
+/* The function of the triggers.  It runs with the rights of the user that has made the store, so
+ * services need none for its tables.  made and gone are the rows of one statement. */
 #define LOGGING(name, body)                                                                        \
 	"CREATE OR REPLACE FUNCTION agentscope." name "() RETURNS TRIGGER LANGUAGE plpgsql "       \
 	"SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$ BEGIN " body                 \
@@ -159,8 +159,8 @@ static const char *const tables[] = {
 			     "first_byte BIGINT NOT NULL, last_byte BIGINT NOT NULL, "
 			     "pid BIGINT NOT NULL, whole INT NOT NULL, exclusive INT NOT NULL, "
 			     "PRIMARY KEY (ino, mount, item)"),
-	/* One row.  Whoever commits has it locked from the beginning of his transaction.  made: the
-	 * table of the rows is ours; epoch moves when a mount comes or goes; n is of the newest in
+	/* One row.  Each commit locks it from the beginning of its transaction.  made: the table of
+	 * the rows is ours; epoch moves when a mount comes or goes; n is of the newest in
 	 * sessfs_feed; mount is the number that was given to one last; turn is the mount that alone
 	 * may commit. */
 	TABLE("sessfs_store",
@@ -228,8 +228,8 @@ const struct sql_driver postgresql_driver = {
 	.name = "postgresql",
 	.words = words,
 	.own = own,
-	/* Who is silent in the middle of a transaction holds up the others for less than they wait
-	 * for a lock. */
+	/* End a connection that is silent in the middle of a transaction before others give up
+	 * waiting for its locks. */
 	.hello_writer = HELLO "; SET idle_in_transaction_session_timeout = '5s'",
 	.hello_reader = HELLO,
 	.begin_read = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",

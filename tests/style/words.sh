@@ -24,7 +24,6 @@ backend/uses.c
 backend/uses.h
 backend/feed/
 backend/memory/feed.c
-backend/postgresql/
 backend/schemes/
 backend/sql/
 backend/sqlite/
