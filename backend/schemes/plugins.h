@@ -7,8 +7,9 @@
 /*
  * The plugin of a scheme ("mysql"), loaded if it is not yet; it stays loaded.  Thread-safe.
  *
- * It lies in $(pkglibdir), or in the folder that SESSFS_PLUGINS names: who tests a build that is
- * not installed sets it.  A process with more rights than who started it does not look at that.
+ * It lies in $(pkglibdir), or in the folder that SESSFS_PLUGINS names, for tests of a build that
+ * is not installed.  A process with more rights than the user that started it ignores
+ * SESSFS_PLUGINS.
  *
  * 0; or -ELIBACC, and a sentence that says what to install.
  */

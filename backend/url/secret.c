@@ -14,7 +14,7 @@
 #include "backend/base/cleanup.h"
 #include "backend/base/descriptor.h"
 
-/* More is no file of passwords. */
+/* A file of passwords is smaller. */
 enum { FILE_MAX = 64 * 1024 };
 
 /* A file in memory of a fixed size, so that no copy of it stays behind when it grows. */
@@ -46,7 +46,7 @@ static int read_all(int fd, char *text, size_t room)
 	return more < 0 ? -errno : size == room ? -EFBIG : 0;
 }
 
-/* *ret_file is to be freed whatever comes of it.  -errno, and a sentence. */
+/* The caller frees *ret_file, also after an error.  -errno, and a sentence. */
 static int file_read(const char *path, struct file **ret_file, char **ret_why)
 {
 	_cleanup_(closep) int fd = descriptor_open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY, 0);
@@ -73,7 +73,8 @@ static int file_read(const char *path, struct file **ret_file, char **ret_why)
 }
 
 /* Take what was found in a file as the password. */
-static int take(struct url *url, const struct file *file, const char *password, char **ret_why)
+static int secret_take(struct url *url, const struct file *file, const char *password,
+		       char **ret_why)
 {
 	if (file->mode & (S_IRWXG | S_IRWXO))
 		return str_explain(ret_why, -EACCES,
@@ -96,11 +97,11 @@ static int from_passfile(struct url *url, char **ret_why)
 		return str_explain(ret_why, -EINVAL,
 				   "the first line of %s is empty; it must be the password",
 				   url->passfile);
-	return take(url, file, file->text, ret_why);
+	return secret_take(url, file, file->text, ret_why);
 }
 
-/* A file in the home of the user.  Whoever has none there, or may not read it, has an empty one: so
- * do the servers' own clients. */
+/* A file in the user's home.  A missing or unreadable one counts as empty, as for the servers' own
+ * clients. */
 static int read_at_home(const char *name, struct file **ret_file, char **ret_why)
 {
 	const char *home = secure_getenv("HOME");
@@ -196,7 +197,7 @@ static int from_my_cnf(struct url *url, char **ret_why)
 	if (r < 0)
 		return r;
 	password = option_in(file->text, "client", "password");
-	return password && *password ? take(url, file, password, ret_why) : 0;
+	return password && *password ? secret_take(url, file, password, ret_why) : 0;
 }
 
 /* The next field of a line of .pgpass, in place: up to a ':' that has no backslash before it. */
@@ -244,7 +245,7 @@ static int from_pgpass(struct url *url, char **ret_why)
 	for (char *line = strtok_r(file->text, "\r\n", &place); line && !password;
 	     line = strtok_r(NULL, "\r\n", &place))
 		password = password_in(line, url);
-	return password && *password ? take(url, file, password, ret_why) : 0;
+	return password && *password ? secret_take(url, file, password, ret_why) : 0;
 }
 
 static const struct source {

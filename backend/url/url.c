@@ -32,7 +32,7 @@ static const char *const tls_names[] = {
 	[URL_TLS_OFF] = "off",
 };
 
-/* The letters before "://"; 0: it is no URL. */
+/* Length of the letters before "://"; 0: not a URL. */
 static size_t scheme_size(const char *text)
 {
 	size_t size = 0;

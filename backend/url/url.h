@@ -14,10 +14,10 @@
  *	socket=PATH   the server's socket (for PostgreSQL, the folder that holds it)
  *	table=NAME    of the rows
  *	tls=verify    encrypted, and the server's certificate is checked: the default with a HOST
- *	    required  encrypted, whoever answers
+ *	    required  encrypted; the certificate is not checked
  *	    off       in the clear: the default without a HOST
  *	ca=FILE       certificates to trust instead of the system's
- *	passfile=FILE whose first line is the password; nobody but its owner may read it
+ *	passfile=FILE whose first line is the password; only its owner may read it
  *	timeout=N     seconds for which a call waits for a server that is away
  *
  * A URL holds no password, since everybody on the machine sees the words of a command.  It comes
@@ -54,7 +54,7 @@ struct url {
 bool url_is(const char *text);
 
 /* Take a URL apart and find its password, which reads files and the environment.  0, -ENOMEM,
- * -EINVAL for what is no such URL, -EACCES for a file with a password that others may read, or
+ * -EINVAL when it is not such a URL, -EACCES for a file with a password that others may read, or
  * -errno of reading passfile; then *ret_why is a sentence without secrets.  ret_why may be NULL. */
 int url_parse(const char *text, struct url *ret_url, char **ret_why);
 

@@ -24,10 +24,8 @@ backend/uses.c
 backend/uses.h
 backend/feed/
 backend/memory/feed.c
-backend/schemes/
 backend/sql/
 backend/sqlite/
-backend/url/
 fs/share/
 fs/inode/waiting.c
 fs/inode/waiting.h
