@@ -22,15 +22,15 @@
  * Others' changes
  *
  *   Other programs may change rows at any time (they never touch the rest).  The store keeps a log
- *   of the keys that others have changed, until the model has digested them (BACKEND_CHANGE_DONE).
- *   While such keys are waiting, snapshot_begin() answers -ESTALE unless it is called with
- *   BACKEND_ANYWAY, and commit() when the batch names one of them: so a reader never combines its
- *   marks and pieces with rows that it does not know, and a writer never overwrites a change that
- *   it has not seen.  Where a snapshot begins with its first read, that answers -ESTALE, before
- *   anything is handed out, and so do all that follow in it.  The caller then digests the changes
- *   and tries again.  Where many wait, it may read past them (BACKEND_PAST), and asks of each key
- *   that it uses (change_find()).  A key that it cannot digest it sets apart
- *   (BACKEND_CHANGE_APART), and sees to it itself that nobody uses that key.
+ *   of the keys that others have changed, until the tree has taken these changes in
+ *   (BACKEND_CHANGE_DONE).  While keys are pending, snapshot_begin() answers -ESTALE unless it is
+ *   called with BACKEND_ANYWAY, and commit() when the batch names one of them: so a reader never
+ *   combines its marks and pieces with rows that it does not know, and a writer never overwrites a
+ *   change that it has not seen.  Where a snapshot begins with its first read, that answers
+ *   -ESTALE, before anything is handed out, and so do all that follow in it.  The caller then
+ *   takes the changes in and tries again.  Where many are pending, it may skip them
+ *   (BACKEND_PAST), and asks about each key that it uses (change_find()).  A key that it cannot
+ *   take in is quarantined (BACKEND_CHANGE_APART); the caller makes sure that it is not used.
  *
  * Other mounts
  *
@@ -39,15 +39,14 @@
  *   names and rows it has changed (struct backend_feed).  A mount digests what the others have
  *   left, in the order of their commits, and tells the store how far it is (feed_done()).
  *   snapshot_begin() answers -ESTALE while there is something to digest, unless it is called with
- *   BACKEND_ANYWAY.  commit() answers -ESTALE, whatever its flags, when something that was not
- *   digested is about what the batch changes or depends on (BACKEND_GUARD); of anything else it
- *   takes no notice.  So a batch is applied only to the state that its caller has seen.
+ *   BACKEND_ANYWAY.  commit() answers -ESTALE, with any flags, when a note that was not digested
+ *   is about something that the batch changes or depends on (BACKEND_GUARD); it ignores other
+ *   notes.  So a batch is applied only to the state that its caller has seen.
  *
  *   A file that one mount removes may be open on others.  Its node becomes an orphan then, and is
- *   deleted when every mount has digested that and none claims it (orphan_list()).  Who removes
- *   what nobody has asked for (a ttl, gc) leaves alone what is open anywhere: each mount says of a
- *   file that it has it in use before it is opened (use()), and a batch may depend on none having
- *   it (BACKEND_UNUSED).
+ *   deleted when every mount has digested that and none claims it (orphan_list()).  Removals by
+ *   ttl or gc leave open files alone: each mount marks a file as in use before it is opened
+ *   (use()), and a batch may depend on no mount using it (BACKEND_UNUSED).
  *
  * Conventions
  *
@@ -189,20 +188,19 @@ enum backend_op_type {
 	BACKEND_ROWS_SHIFT, /* session, key, at = first index, to = by how much, down if negative:
 			      * the rows from there on go to other indexes, with their data and
 			      * times; and with ino those of its pieces and marks that have such an
-			      * index, seq being by how many bytes the marks go.  Who shifts down
-			      * deletes first what is in the way: -EEXIST.  -EFBIG: an index or an
-			      * offset would be none any more */
+			      * index, seq being by how many bytes the marks go.  Before a shift
+			      * down, delete the rows that are in the way: -EEXIST.  -EFBIG: an
+			      * index or an offset would be out of range */
 	/* Rows that are kept apart, with a node: nobody sees them, and they have their times. */
 	BACKEND_KEY_HIDE,      /* session, key, ino: all rows of the key go there */
 	BACKEND_KEY_SHOW,      /* session, key, ino: and back; -EEXIST when the key has such rows */
 	BACKEND_HIDDEN_DELETE, /* ino, at = first index, to = last index (inclusive) */
 	/* Nodes. */
-	BACKEND_NODE_PUT,    /* node: insert or replace; -EEXIST when another live node (nlink > 0)
+	BACKEND_NODE_PUT, /* node: insert or replace; -EEXIST when another live node (nlink > 0)
 			      * is the session's directory or the key's state file already */
-	BACKEND_NODE_SET,    /* node, at = enum backend_fields: these of a node that is there become
-			      * those of node; to is added to its links, which stay above 0.  Who
-			      * sets fields undoes nothing of others: such batches may come in any
-			      * order */
+	BACKEND_NODE_SET, /* node, at = enum backend_fields: these fields of an existing node become
+			   * those of node; to is added to its links, which stay above 0.  Other
+			   * fields stay as they are, so such batches may come in any order */
 	BACKEND_NODE_DELETE, /* ino: the node, its attributes, chunks, pieces, marks; no rows, be
 			      * they hidden or not */
 	/* Entries. */
@@ -229,8 +227,8 @@ enum backend_op_type {
 			      * session.data NULL: everything up to the stamp, but for what was
 			      * set apart */
 	BACKEND_CHANGE_APART, /* session, key, at = stamp, to = first index: logged as a change with
-			       * a stamp of its own that nobody waits for, whoever opens the store,
-			       * until the key is changed again; not if it has moved on */
+			       * a stamp of its own that is never pending, for any mount, until the
+			       * key is changed again; not if it has moved on */
 	/* Other mounts. */
 	BACKEND_GUARD,	 /* ino, at: the batch depends on a node, on what it is and where it lies,
 			  * with at = 1 on everything about it, with BACKEND_UNUSED also on no mount
@@ -246,11 +244,11 @@ enum backend_op_type {
 		       * struct backend_lock; with at = 1 -EAGAIN when one of them is in the way of
 		       * another mount's, or it is not known what another one holds (hold()) */
 	/* What the store says for all its mounts. */
-	BACKEND_SETTING, /* name, data: a setting; without data none.  Who waits for changes is
-			  * woken (change_wait()).  Where there are tables, that of the rows is a
-			  * setting, "table", that is always set.  It is changed by who has the
-			  * store alone and closes it then: -EBUSY, -EINVAL when it cannot be called
-			  * so, -ENOTEMPTY when there are rows */
+	BACKEND_SETTING, /* name, data: a setting; without data none.  Wakes change_wait().  Where
+			  * there are tables, that of the rows is a setting, "table", that is always
+			  * set.  Only the sole owner of the store can change it, and must close the
+			  * store then: -EBUSY, -EINVAL when the name cannot be used, -ENOTEMPTY
+			  * when there are rows */
 	BACKEND_OP_TYPES,
 };
 
@@ -284,14 +282,14 @@ struct backend_op {
 };
 
 /*
- * A batch: ops[0 ... count-1], then, if more is set, whatever it puts there until it returns 0.
- * more() is called while the store holds its write lock: it must not call the store and should not
- * wait; it returns 1 with new ops and count, 0 at the end, -errno to give the whole batch up.  Its
- * operations are ticked off (backend/base/tick.h).
+ * A batch: ops[0 ... count-1], then, if more is set, the operations that it puts there until it
+ * returns 0.  more() is called while the store holds its write lock: it must not call the store
+ * and should not wait; it returns 1 with new ops and count, 0 at the end, -errno to give the whole
+ * batch up.  Its operations are ticked off (backend/base/tick.h).
  *
  * A batch may be applied again from its start, as often as need be, after a lost connection for
- * instance: who has more() has rewind(), too, which is called under the same conditions, and puts
- * ops and count back to where they were at first.  The same operations come again.
+ * instance.  So a batch with more() has rewind(), too: it is called under the same conditions, and
+ * puts ops and count back to their first values.  The same operations come again.
  */
 struct backend_batch {
 	const struct backend_op *ops;
@@ -299,8 +297,8 @@ struct backend_batch {
 	int (*more)(struct backend_batch *batch);
 	void (*rewind)(struct backend_batch *batch);
 	void *arg;
-	/* Called before a snapshot may show what the batch has done, in whatever thread commits and
-	 * as often as that is tried; may be NULL.  It must neither wait nor call the store. */
+	/* Called before a snapshot may show the batch, in the thread that commits and at each
+	 * attempt; may be NULL.  It must neither wait nor call the store. */
 	void (*visible)(void *arg);
 	void *visible_arg;
 };
@@ -316,8 +314,8 @@ enum backend_flags {
 	/* A snapshot now, without waiting for anybody, or -ESTALE; a commit, or -EBUSY without a
 	 * word. */
 	BACKEND_AT_ONCE = 1 << 3,
-	/* A snapshot whatever changes of other programs wait, but none of other mounts.  A store
-	 * that does not know which keys they are of goes on to answer -ESTALE. */
+	/* A snapshot even while changes of other programs are pending, but not while those of other
+	 * mounts are.  A store that does not know the keys of the changes still answers -ESTALE. */
 	BACKEND_PAST = 1 << 4,
 	/* A snapshot that has begun when it is returned, and not with its first read, as with
 	 * BACKEND_AT_ONCE: to ask whether changes wait, or to keep what there is now. */
@@ -505,8 +503,8 @@ struct backend_scans {
 };
 
 /*
- * Joined reads: what others of these say, in one answer, for who has to wait for each.  Without
- * them one is asked after the other.
+ * Joined reads: the answers of several reads in one, for a store where each costs a round trip.
+ * Without them, one read follows the other.
  */
 
 /* What stands behind the last mark of a state file; of a document, its row. */
@@ -522,7 +520,7 @@ struct backend_tail {
 
 /* What is wanted of a node's file beside the node itself. */
 enum backend_wanted {
-	BACKEND_TAIL = 1 << 0,	/* the tail, of a state file that is no draft */
+	BACKEND_TAIL = 1 << 0,	/* the tail of a state file, unless it is a draft */
 	BACKEND_WHOLE = 1 << 1, /* all bytes of one chunk or row; see backend_looked */
 };
 /* Says it, of enum backend_wanted; a store that has it anyway need not ask. */
@@ -562,7 +560,7 @@ struct backend_key_looked {
 };
 
 struct backend_joined {
-	/* The tail of a state file's node that is no draft. */
+	/* The tail of a state file's node, unless it is a draft. */
 	int (*tail_get)(struct backend *backend, struct backend_snapshot *snapshot,
 			const struct backend_node *node, struct backend_tail *ret_tail);
 	/* entry_find() of some names, with what is wanted of each; free with
@@ -610,15 +608,15 @@ struct backend_changes {
 	 * only where every commit answers -EROFS it counts as digested once handed out. */
 	int (*change_list)(struct backend *backend, struct backend_snapshot *snapshot,
 			   backend_change_fn *fn, void *arg);
-	/* The change of one key that waits (the bytes are those that were handed in), or, with
-	 * session.data NULL, that anything may have changed.  With key.data NULL one of the
-	 * session's, whatever its key.  -ENOENT: none waits.  Costs a seek or two. */
+	/* The pending change of one key (the bytes are those that were handed in), or, with
+	 * session.data NULL, that anything may have changed.  With key.data NULL that of any key of
+	 * the session.  -ENOENT: none is pending.  Costs a seek or two. */
 	int (*change_find)(struct backend *backend, struct backend_snapshot *snapshot,
 			   struct bytes session, struct bytes key,
 			   struct backend_change *ret_change);
-	/* The stamps of the changes that wait to be digested, by whoever owns the store, the oldest
-	 * and the newest of them; 0 when none waits.  What the newest stands for is digested when
-	 * an oldest is told that is newer.  May be NULL: backend_change_waiting(). */
+	/* The stamps of the oldest and the newest change that the store's owner has not taken in
+	 * yet; 0 without one.  Once the oldest is newer than an earlier answer's newest, all
+	 * changes of that answer were taken in.  May be NULL: backend_change_waiting(). */
 	int (*change_waiting)(struct backend *backend, int64_t *ret_oldest, int64_t *ret_newest);
 	/* Wait until others may have changed something, wake() was called (both return 1), or the
 	 * time has passed (returns 0).  May return 1 too often, never too seldom by more than 50
@@ -661,7 +659,7 @@ struct backend_feed {
 	struct bytes key;
 	struct bytes name; /* of an entry; of anything else: by which the file is called then */
 
-	/* For who follows what happens.  What is not known is 0, or its data is NULL. */
+	/* For events.  An unknown value is 0, or its data is NULL. */
 	uint64_t mount;	 /* number of the mount whose commit it was; none is given twice */
 	int64_t pid;	 /* its process */
 	int64_t at;	 /* when, in nanoseconds since 1970 */
@@ -684,13 +682,13 @@ struct backend_feed {
  * for; of those that others hold already, only the same right is in its way. */
 enum { BACKEND_MAPPED = 2 };
 
-/* A lock that a mount holds of a file, of whatever owner; whole files and ranges know nothing of
- * each other.  As it is written to the store: zeros where there is nothing, but a right to map ends
- * at INT64_MAX. */
+/* A lock that a mount holds of a file, for any owner; whole files and ranges know nothing of each
+ * other.  As it is written to the store: zeros where there is nothing, but a right to map ends at
+ * INT64_MAX. */
 struct backend_lock {
 	uint64_t start;
 	uint64_t end; /* inclusive */
-	int64_t pid;  /* of a range: who has it */
+	int64_t pid;  /* of a range: its owner */
 	uint32_t whole;
 	uint32_t exclusive;
 };
@@ -705,20 +703,20 @@ struct backend_shared {
 	 * what has lived for long enough: one that asks is on duty from when nobody else is until
 	 * it ends, however that comes.  NULL: it is. */
 	bool (*on_duty)(struct backend *backend);
-	/* No other mount commits until the turn is given back, by who has taken it: for a batch
-	 * that has failed with -ESTALE again and again. */
+	/* No other mount commits until this mount gives the turn back: for a batch that has failed
+	 * with -ESTALE again and again. */
 	void (*turn)(struct backend *backend, bool take);
 	/* Whether this mount holds locks that it has not told (BACKEND_LOCK): until it is not alone
 	 * it need not.  While it says so, nobody else is granted one.  Returns whether there may
 	 * come to be others. */
 	bool (*hold)(struct backend *backend, bool untold);
-	/* This mount has a file in use from now on, or (on is false) no more; one that is in use
-	 * does not come to be again.  As long as it is, no batch is applied, of whatever mount,
-	 * that depends on the opposite (BACKEND_UNUSED).  0: and nothing waits to be digested, as
-	 * if a snapshot had begun; 1: it is in use, but something may wait; -ESTALE, and it is not
-	 * in use: other mounts have left something that was not digested, or are about to, which
-	 * may be that it was removed.  It waits for no other mount, and costs one that is alone
-	 * next to nothing.  NULL: 1. */
+	/* This mount uses a file from now on, or (on is false) no longer; call it once for each
+	 * change.  While it does, no batch of any mount is applied that depends on the file being
+	 * unused (BACKEND_UNUSED).  0: and nothing waits to be digested, as if a snapshot had
+	 * begun; 1: it is in use, but something may wait; -ESTALE, and it is not in use: other
+	 * mounts have left something that was not digested, or are about to, which may be that it
+	 * was removed.  It waits for no other mount, and costs one that is alone next to nothing.
+	 * NULL: 1. */
 	int (*use)(struct backend *backend, uint64_t ino, bool on);
 	/* A number that moves when this mount was silent for so long that the others have ended it:
 	 * its locks are gone, and what is remembered may be wrong (BACKEND_FEED_ANYTHING).  NULL:
@@ -783,14 +781,14 @@ struct backend_upkeep {
 	void (*set_quota)(struct backend *backend, uint64_t max_size);
 
 	/* The store's own invariants, a sentence for each that is broken.  Returns how many; of
-	 * these, *ret_damage are no rows or triggers that another program has put there or taken
-	 * away. */
+	 * these, *ret_damage are damage, and not rows or triggers that another program has added or
+	 * removed. */
 	int (*check)(struct backend *backend, backend_report_fn *report, void *arg,
 		     uint64_t *ret_damage);
 
 	/* Write all that was committed before the call, and at one instant, into the empty file
-	 * new_store, which is a store of its own then and durable.  Nobody who writes waits for it.
-	 * Others that come in between may or may not be in it.  May be NULL: backend_copy(). */
+	 * new_store, which is a store of its own then and durable.  Writers do not wait for it.
+	 * Commits that come in between may or may not be in it.  May be NULL: backend_copy(). */
 	int (*copy)(struct backend *backend, const char *new_store,
 		    const struct backend_copy *copy);
 };
@@ -823,20 +821,21 @@ struct backend_options {
 	const char *table;
 	bool read_only; /* no row is changed, nothing added to what is not ours: sqlite/open.c */
 	bool create;	/* make the store when there is none */
-	/* Be a mount that writes; what to tell a second one that asks who holds the store, such as
-	 * "process 812 for /home/a/sessions".  NULL: be a guest, who may still commit. */
+	/* Be a mount that writes; the name of the owner in messages of a second one, such as
+	 * "process 812 for /home/a/sessions".  NULL: be a guest, which may still commit. */
 	const char *owner;
-	/* With an owner who writes: others that say so, too, may have the store as well. */
+	/* With an owner that writes: other owners with the same flag may have the store as well. */
 	bool shared;
 	/* With read_only and an owner: open the store only if it can be owned; the error is why
 	 * not.  Otherwise it is read as it is then. */
 	bool must_own;
 	/* Be one of the other programs (owner is NULL): change rows and nothing else, and have each
-	 * change logged, for the mount that is there or the next one.  For who keeps no nodes. */
+	 * change logged, for the present mount or the next one.  For programs that keep no nodes.
+	 */
 	bool rows_only;
-	/* With read_only and without an owner: change_list() answers what the log holds in the
-	 * snapshot, whoever was told of it before, and not that anything may have changed since.
-	 * For who remembers nothing. */
+	/* With read_only and without an owner: change_list() answers all that the log holds in the
+	 * snapshot, even if it was reported before, and not that anything may have changed since.
+	 * For callers that remember nothing. */
 	bool log_only;
 	uint64_t max_size; /* quota of the store in bytes; 0: none */
 	bool durable;	   /* refuse a server that may lose what it has committed */
@@ -846,7 +845,8 @@ struct backend_options {
 
 /*
  * A store on a server, before it is opened: its driver is loaded, its password read.  So it can be
- * opened, and connect again, by who has given up the right to load code and to read files.
+ * opened, and connect again, after the process has given up the right to load code and to read
+ * files.
  */
 struct backend_prepared {
 	unsigned port;	  /* of TCP, that is connected to; 0: a socket of this machine */
@@ -931,10 +931,10 @@ bool backend_has_path(const char *store);
 /* Whether the store is in the process that has opened it and nowhere else. */
 bool backend_is_private(const char *store);
 /* What to call a store, owned by the caller: a path as it is; a URL without what says no more than
- * how to connect, and in one spelling.  Asks nobody.  0; or -errno, and a sentence for what is no
- * URL of a store; ret_why may be NULL. */
+ * how to connect, and in one spelling.  Asks nobody.  0; or -errno, and a sentence when it is not
+ * the URL of a store; ret_why may be NULL. */
 int backend_name(const char *store, char **ret_name, char **ret_why);
-/* Who owns a store in a file has an OFD lock on this byte of it, which /proc/PID/fdinfo shows. */
+/* The owner of a store in a file has an OFD lock on this byte, which /proc/PID/fdinfo shows. */
 #define BACKEND_OWNER_BYTE 0x7365737366ULL
 /* Whether a writer-mount, in any process, holds the store; for waiting until one has ended. */
 bool backend_is_owned(const char *store);
@@ -949,10 +949,10 @@ static inline void backend_closep(struct backend **backend)
 /*
  * Repair: what can be rescued of a damaged store, in a new one.
  *
- * This is no operation of struct backend, since a damaged store may be one that nobody can open: it
- * stands beside backend_open(), and each kind of store has its own way to get at what is left.  The
- * work is divided as everywhere.  The store knows records: it hands every one that is whole over to
- * a new store, where no key is there twice, no item of a list is missing between two others (those
+ * This is not an operation of struct backend, since a damaged store may be impossible to open: it
+ * stands beside backend_open(), and each kind of store reads the remains in its own way.  The work
+ * is divided as everywhere.  The store knows records: it hands every one that is whole over to a
+ * new store, where no key is there twice, no item of a list is missing between two others (those
  * behind a gap move up), no piece, chunk, entry or attribute is without its node, and there are no
  * marks, which follow from the rows.  A node of which nothing but references is left is made anew,
  * of kind BACKEND_ORDINARY and without a name if none leads to it; it keeps the session and key if
@@ -964,8 +964,8 @@ static inline void backend_closep(struct backend **backend)
  * are told in sentences: which keys and items, or between which, as far as that is known.
  *
  * The damaged store is opened for reading only and stays as it is, byte for byte.  new_store is an
- * empty file of the caller's, who gives it its name when all is done (backend_install()), or takes
- * it away.  Memory does not grow with the store, but for some bytes for each of its pages.
+ * empty file of the caller's, to be renamed when all is done (backend_install()), or removed.
+ * Memory does not grow with the store, but for some bytes for each of its pages.
  */
 struct backend_repair {
 	const char *table;  /* as in backend_options */
@@ -983,7 +983,7 @@ struct backend_repaired {
 	uint64_t lost;	  /* pieces of damage that were told */
 };
 
-/* -ENOENT: no store.  -ENODATA: nothing could be rescued, it may be no store at all.  Other errors
+/* -ENOENT: no store.  -ENODATA: nothing could be rescued, perhaps it is not a store.  Other errors
  * as backend_open(). */
 int backend_repair(const char *store, const char *new_store, const struct backend_repair *repair,
 		   struct backend_repaired *ret_repaired, char **ret_why);

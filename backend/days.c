@@ -10,7 +10,7 @@
 static const int64_t day_length = 86400LL * 1000000000;
 
 /* Where a day is, or has to be. */
-static size_t find(const struct backend_days *days, int64_t day)
+static size_t days_place(const struct backend_days *days, int64_t day)
 {
 	size_t low = 0, high = days->count;
 
@@ -31,7 +31,7 @@ static size_t find(const struct backend_days *days, int64_t day)
 int backend_days_add(struct backend_days *days, int64_t created, uint64_t bytes)
 {
 	int64_t day = created / day_length - (created % day_length < 0);
-	size_t place = find(days, day);
+	size_t place = days_place(days, day);
 
 	if (!created)
 		return 0;

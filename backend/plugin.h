@@ -3,16 +3,16 @@
 #define BACKEND_PLUGIN_H
 
 /*
- * A kind of store that is in a shared object of its own, sessfs-SCHEME.so, and in a package of its
- * own, so that only who uses it needs the libraries that it needs.  schemes/ loads it when a URL
- * asks for it, and keeps it until the process ends.
+ * A kind of store in a shared object of its own, sessfs-SCHEME.so, and in a package of its own, so
+ * that other users do not need its libraries.  schemes/ loads it when a URL asks for it, and keeps
+ * it until the process ends.
  *
  * The object has one symbol, sessfs_plugin, and copies of what it uses of backend/base/ and
- * backend/: libseam.la is linked into it as into the program.  It takes no symbol from who loads
- * it, since that is not only the program, but also libsessfs, which shows none and may itself have
- * been loaded by a language's interpreter.  What such a copy must share with the other is handed
- * over: the sink of the log.  All else goes through struct backend, of which both must have the
- * same notion; so both must be of one version, and built with the same headers.
+ * backend/: libseam.la is linked into it as into the program.  It takes no symbol from its loader.
+ * That may also be libsessfs, which exports none of these and may itself have been loaded by a
+ * language's interpreter.  What such a copy must share with the other is handed over: the sink of
+ * the log.  All else goes through struct backend, so both must be of one version, and built with
+ * the same headers.
  */
 
 #include "backend/backend.h"

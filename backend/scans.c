@@ -97,8 +97,8 @@ static int sum_key(void *arg, struct bytes session, struct bytes key,
 				      false, UINT64_MAX, sum_row, summing);
 }
 
-static int tell(struct summing *summing, struct bytes session,
-		const struct backend_session_stat *stat)
+static int summing_tell(struct summing *summing, struct bytes session,
+			const struct backend_session_stat *stat)
 {
 	int r = summing->stopped ? 1 : summing->fn(summing->arg, session, stat);
 
@@ -111,7 +111,7 @@ static int tell_before(struct summing *summing, struct bytes session)
 {
 	const struct bytes known = bytes_make(summing->session.data ? summing->session.data : "",
 					      summing->session.size);
-	int r = summing->stat.keys ? tell(summing, known, &summing->stat) : 0;
+	int r = summing->stat.keys ? summing_tell(summing, known, &summing->stat) : 0;
 
 	for (; r == 0 && summing->next < summing->count; summing->next++) {
 		const struct backend_node *dir = &summing->dirs[summing->next];
@@ -120,7 +120,7 @@ static int tell_before(struct summing *summing, struct bytes session)
 		if (session.data && bytes_compare(dir->session, session) >= 0)
 			break;
 		if (!summing->stat.keys || !bytes_equal(dir->session, known))
-			r = tell(summing, dir->session, &empty);
+			r = summing_tell(summing, dir->session, &empty);
 	}
 	summing->stat = (struct backend_session_stat){ 0 };
 	buf_clear(&summing->session);

@@ -5,11 +5,11 @@
 #include <stdbool.h>
 
 /*
- * Make a store on a server, for users of the server who may not: its tables, and the triggers by
- * which mounts hear of other programs.  What is there already stays.  Each statement is handed
- * over as it stands in a script for the server's own client, with dry_run instead of being run; the
- * last ones, of which rights is set, are those by which a user USER gets the rights that a mount
- * needs, and are never run.  -EOPNOTSUPP: the store is not on a server.  Otherwise as
+ * Make a store on a server for users of the server without that right: its tables, and the
+ * triggers that notify mounts of other programs.  Existing tables stay.  Each statement is handed
+ * over as it stands in a script for the server's own client, with dry_run instead of being run;
+ * the last ones, of which rights is set, are those by which a user USER gets the rights that a
+ * mount needs, and are never run.  -EOPNOTSUPP: the store is not on a server.  Otherwise as
  * backend_open().
  */
 struct backend_setup {

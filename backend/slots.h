@@ -3,8 +3,8 @@
 #define BACKEND_SLOTS_H
 
 /*
- * The slots of a store as lists, for who does the same with each: declares it, puts it into the
- * table of a store, or forwards it to another store inside (tests/stores/wrapper.h).
+ * The slots of a store as lists, for code that does the same with each: declares it, puts it into
+ * the table of a store, or forwards it to another store inside (tests/stores/wrapper.h).
  *
  *	READ(slot, (parameters behind the snapshot), (arguments))	what reads in a snapshot,
  *	READ_ROWS(...)							of the rows of one key
@@ -16,7 +16,7 @@
  *
  *	OTHER(type, struct, slot, (parameters behind the store), (arguments))
  *
- * Who uses a list defines these; SLOTS_READ is a READ that is a CALL with a snapshot.
+ * A user of a list defines these macros; SLOTS_READ is a READ that is a CALL with a snapshot.
  */
 
 #include "backend/backend.h"

@@ -8,7 +8,7 @@
 
 struct measuring {
 	struct backend_tail tail;
-	struct backend_looked *whole; /* who gets the row of a document, or NULL */
+	struct backend_looked *whole; /* called with the row of a document, or NULL */
 	bool first_only;
 };
 

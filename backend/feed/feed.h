@@ -35,8 +35,8 @@ struct feed_state {
 	void *arg;
 };
 
-/* Note what an operation is about to change.  Of what is for who follows what happens that alone is
- * set which is gone after the commit, or only the operations tell. */
+/* Note what an operation is about to change.  Of the fields for events only those are set whose
+ * values are gone after the commit, or are known from the operations alone. */
 int feed_note(struct feed_notes *notes, const struct feed_state *state,
 	      const struct backend_op *op);
 /* Note one thing, as another mount has left it. */

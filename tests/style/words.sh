@@ -8,21 +8,7 @@
 
 # Files and folders that are not done yet, one a line.
 skipped_paths='
-backend/backend.c
-backend/backend.h
-backend/days.c
-backend/days.h
-backend/defaults.c
-backend/defaults.h
-backend/plugin.h
-backend/scans.c
-backend/seam.c
-backend/setup.h
-backend/slots.h
-backend/tail.c
-backend/uses.c
-backend/uses.h
-backend/feed/
+backend/feed/feed.c
 backend/memory/feed.c
 backend/sql/
 backend/sqlite/
