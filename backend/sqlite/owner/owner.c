@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Who owns a store's file.
+ * Owning a store's file.
  *
- * An owner has a lock of an open file description on BACKEND_OWNER_BYTE: for writing who has the
- * store alone, for reading who shares it.  The kernel drops it with the process.
+ * An owner has a lock of an open file description on BACKEND_OWNER_BYTE: for writing when it has
+ * the store alone, for reading when it shares it.  The kernel drops the lock with the process.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -16,14 +16,14 @@
 #include "backend/sqlite/owner/owner.h"
 #include "backend/base/cleanup.h"
 
-/* Who shares a file must find its log in one place, or they would write two; and that is beside
- * the name by which it was opened.  So each has a lock on a byte that follows from the directory
- * and the name, and there may be none on another byte behind NAMES_AT. */
+/* All that share a file must use one log, which SQLite puts beside the name by which the file was
+ * opened.  So each owner locks a byte that follows from the directory and the name, and no other
+ * byte behind NAMES_AT may be locked. */
 static const off_t NAMES_AT = INT64_C(1) << 61;
 enum { NAMES_BITS = 61 };
 
-/* What the store calls its owner stays there when that one ends, and who only reads writes nothing.
- * So who has the store alone and has written it has a lock on a byte that follows from it. */
+/* The owner's name remains in the store when the owner ends, and a read-only owner does not write
+ * one.  So a sole owner that has written its name locks a byte that follows from the name. */
 static const off_t TOLD_AT = INT64_C(1) << 62;
 
 static struct flock lock_of(short type, off_t start, off_t size)

@@ -39,7 +39,8 @@ SQL(SQL_SETTING_COUNT, "INSERT INTO sessfs_meta (key, value) VALUES ('settings',
 	"ON CONFLICT (key) DO UPDATE SET value = value + 1")
 SQL(SQL_SETTINGS, "SELECT coalesce((SELECT value FROM sessfs_meta WHERE key = 'settings'), 0)")
 /* The file that a note is about, where it lies after the commit, and its path, unless it is deeper
- * than anybody puts files.  Names are blobs, which are no text in an encoding that is not UTF-8. */
+ * than files usually are.  Names are blobs, since as text they would be converted in a database
+ * that is not UTF-8. */
 #define FEED_PARENT "iif(?3 = 1, ?4, e.parent)"
 #define FEED_NAME "coalesce(?9, e.name)"
 SQL(SQL_FEED_PUT, "INSERT INTO sessfs_feed (n, mount, what, ino, flags, first_index, session_id, "

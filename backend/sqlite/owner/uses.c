@@ -3,10 +3,10 @@
  * Which files are in use on which mounts.
  *
  * A mount that has a file in use has a shared lock of its open file description on a byte of
- * STORE-mounts, one for each inode number; the kernel drops it with the process.  Who is about to
- * remove files takes the same bytes exclusively, in the transaction, and has them until it is over:
- * he fails if a file is in use, and who comes to use one meanwhile fails, and finds it removed when
- * he tries again.  So a mount that is stopped tells as well as any other what it has in use.
+ * STORE-mounts, one for each inode number; the kernel drops it with the process.  A transaction
+ * that removes files locks the same bytes exclusively until its end.  It fails if a file is in
+ * use; a mount that wants to use one meanwhile fails, and finds it removed when it tries again.
+ * So the files of a mount that is stopped are in use, too.
  *
  * To the kernel, the locks of a file are a list: to take one costs half a microsecond, 6 when 1,000
  * files are in use whose numbers do not follow each other, 150 when 10,000 are.
@@ -129,7 +129,7 @@ static void end_use(struct sqlite *store, uint64_t ino)
 }
 
 /* -ESTALE: other mounts have left something that was not digested; 1: another program has. */
-static int look(struct sqlite *store)
+static int uses_look(struct sqlite *store)
 {
 	unsigned pending = 0;
 	bool cut = false;
@@ -138,7 +138,7 @@ static int look(struct sqlite *store)
 	pthread_mutex_lock(&store->version_lock);
 	r = sqlite_schema_pending(&store->watcher, &pending, &cut);
 	pthread_mutex_unlock(&store->version_lock);
-	/* Who takes things in finds out by himself that triggers were cut off. */
+	/* The reconciler finds out by itself that triggers were cut off. */
 	if (r == 0 && ((pending & SQLITE_PENDING_FEED) || cut))
 		r = -ESTALE;
 	return r < 0 ? r : pending != 0;
@@ -158,7 +158,7 @@ int sqlite_use(struct backend *backend, uint64_t ino, bool on)
 		end_use(store, ino);
 	if (r < 0 || known || store->damaged)
 		return r < 0 ? r : on;
-	r = look(store);
+	r = uses_look(store);
 	if (r < 0)
 		end_use(store, ino);
 	return r;

@@ -110,7 +110,7 @@ enum image_use {
 	IMAGE_BTREE,	      /* the parent is the page above */
 };
 enum image_use image_use(struct image *image, uint32_t page, uint32_t *ret_parent);
-/* Pages that are no data: of the pointer map, or for locks. */
+/* Pages without data: of the pointer map, or for locks. */
 bool image_is_special(const struct image *image, uint32_t page);
 
 /* For check(): tell what is wrong with the log of a database that may be in use. */

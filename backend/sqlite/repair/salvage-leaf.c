@@ -3,7 +3,7 @@
  * Records of one page, read by SQLite.
  *
  * SQLite is shown a database of as many pages as the image has and one behind them, the root, where
- * all tables begin.  Page 1 is ours.  The root is a copy of whichever page is to be read, made a
+ * all tables begin.  Page 1 is ours.  The root is a copy of the page that is to be read, made a
  * leaf.  All others are those of the image, so a record goes on in its overflow pages.  As the
  * counter of changes in page 1 moves with each page that is shown, SQLite keeps none in its cache;
  * as the schema's number stays, statements stay prepared.
@@ -22,7 +22,7 @@
 #include "backend/sqlite/repair/salvage-parts.h"
 #include "backend/base/cleanup.h"
 
-/* What is read in one way: pages with a rowid and without, of whatever, and of rows. */
+/* The four ways to read a page: with a rowid or without, of any table or of rows. */
 enum { SET_ROWID = 1, SET_ROWS = 2 };
 
 enum {
@@ -161,8 +161,8 @@ static int vfs_full_name(sqlite3_vfs *vfs, const char *name, int size, char *ful
 #define ALL "a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t"
 #define ROWS "session_id, state_key, item_index, state_data, created_at, updated_at, version"
 
-/* Two tables for whatever is on a page, with more columns than any of ours has, and two of rows as
- * we would have made them: without a rowid, and with one. */
+/* Two tables for pages of any table, with more columns than any of ours has, and two of rows as we
+ * would have made them: without a rowid, and with one. */
 static const char tables[] = "CREATE TABLE sessfs_0 (" ALL ", PRIMARY KEY (a)) WITHOUT ROWID;"
 			     "CREATE TABLE sessfs_1 (" ALL ");"
 			     "CREATE TABLE sessfs_2 (" ROWS ", PRIMARY KEY (session_id)) "

@@ -7,8 +7,8 @@
  *
  * The trees are walked from the roots that the schema names.  A page above others that is damaged
  * cuts off those below it: such a page is found again by looking at all pages of the file, and
- * sorted to its table by the shape of its records, which differs from table to table.  Pages that
- * are free hold what was deleted and are no data: the list of free pages and the pointer map, of
+ * sorted to its table by the shape of its records, which differs from table to table.  Free pages
+ * have deleted records, which must not come back: the list of free pages and the pointer map, of
  * which the first may be damaged, say which.  Records are read by SQLite, a page at a time
  * (salvage-leaf.c).
  *

@@ -282,7 +282,7 @@ static int bind_claim(struct sqlite_conn *conn, enum sqlite_sql sql, uint64_t in
 	return sqlite_conn_finish(conn, statement);
 }
 
-/* Who has digested the next note has digested all of the transaction. */
+/* A mount that has digested the next note has digested all of the transaction. */
 static int until_all_know(struct sqlite_conn *conn, uint64_t ino)
 {
 	uint64_t last;

@@ -33,7 +33,7 @@ struct cursor cursor_open(struct sqlite_conn *conn, enum sqlite_sql sql);
 /* The next parameter. */
 void cursor_bind_number(struct cursor *cursor, int64_t number);
 void cursor_bind_text(struct cursor *cursor, struct bytes text);
-/* Text as the store has it, in whatever encoding. */
+/* Text in the encoding of the store. */
 void cursor_bind_stored(struct cursor *cursor, struct bytes text);
 void cursor_bind_blob(struct cursor *cursor, struct bytes blob);
 void cursor_bind_id(struct cursor *cursor, uint64_t id);
@@ -44,8 +44,8 @@ void cursor_bind_least(struct cursor *cursor, int64_t least);
 bool cursor_next(struct cursor *cursor);
 /* The same of the only row there can be; without it r is missing, an error. */
 bool cursor_only(struct cursor *cursor, int missing);
-/* The keys of a tree are in order, unless it is damaged: then who asks for what is behind the last
- * answer could ask for ever.  False: it is damaged. */
+/* The keys of a tree are in order, unless it is damaged: then a loop that asks for what is behind
+ * the last answer might never end.  False: it is damaged. */
 bool cursor_in_order(struct cursor *cursor, int64_t key);
 /* Columns of the row; bytes live until the next one. */
 int64_t cursor_number(struct cursor *cursor, int column);

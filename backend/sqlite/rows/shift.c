@@ -35,8 +35,8 @@ struct block {
 	int64_t by;
 };
 
-static sqlite3_stmt *take(struct sqlite_conn *conn, enum sqlite_sql sql, const struct block *block,
-			  int *ret_error)
+static sqlite3_stmt *block_take(struct sqlite_conn *conn, enum sqlite_sql sql,
+				const struct block *block, int *ret_error)
 {
 	sqlite3_stmt *statement = sqlite_conn_take(conn, sql, ret_error);
 
@@ -55,11 +55,11 @@ static sqlite3_stmt *take(struct sqlite_conn *conn, enum sqlite_sql sql, const s
 }
 
 /* 1 and the number that was found, 0, -errno. */
-static int find(struct sqlite_conn *conn, enum sqlite_sql sql, const struct block *block,
-		int64_t *ret_number)
+static int block_find(struct sqlite_conn *conn, enum sqlite_sql sql, const struct block *block,
+		      int64_t *ret_number)
 {
 	int r = 0, code;
-	sqlite3_stmt *statement = take(conn, sql, block, &r);
+	sqlite3_stmt *statement = block_take(conn, sql, block, &r);
 
 	if (!statement)
 		return r;
@@ -75,7 +75,7 @@ static int shift_block(struct sqlite_conn *conn, const struct numbered *what,
 		       const struct block *block)
 {
 	int r = 0;
-	sqlite3_stmt *statement = take(conn, what->shift, block, &r);
+	sqlite3_stmt *statement = block_take(conn, what->shift, block, &r);
 
 	return statement ? sqlite_conn_finish(conn, statement) : r;
 }
@@ -86,7 +86,7 @@ static int shift_up(struct sqlite_conn *conn, const struct numbered *what, struc
 	int64_t at = 0;
 	int r;
 
-	while ((r = find(conn, what->highest, &all, &at)) > 0) {
+	while ((r = block_find(conn, what->highest, &all, &at)) > 0) {
 		struct block block = all;
 
 		if (at > INT64_MAX - all.by)
@@ -107,7 +107,7 @@ static int shift_down(struct sqlite_conn *conn, const struct numbered *what, str
 	int64_t at = 0;
 	int r;
 
-	while ((r = find(conn, what->lowest, &all, &at)) > 0) {
+	while ((r = block_find(conn, what->lowest, &all, &at)) > 0) {
 		struct block block = all;
 
 		if (at < INT64_MIN - all.by)
@@ -133,7 +133,7 @@ static int shift(struct sqlite_conn *conn, const struct numbered *what, struct b
 static int shift_marks(struct sqlite_conn *conn, struct block all)
 {
 	int64_t lowest = 0;
-	int r = find(conn, marks.lowest, &all, &lowest);
+	int r = block_find(conn, marks.lowest, &all, &lowest);
 
 	if (r <= 0)
 		return r;

@@ -16,9 +16,9 @@ void sqlite_stamp_now(char stamp[SQLITE_STAMP]);
 /* The same of a time in nanoseconds since 1970. */
 void sqlite_stamp(int64_t nanoseconds, char stamp[SQLITE_STAMP]);
 /* Nanoseconds since 1970 of what any program may have put into this column, a text or a number; 0
- * when it is no time. */
+ * when it is not a time. */
 int64_t sqlite_stamp_read(sqlite3_stmt *statement, int index);
-/* The same for statements of this database: sessfs_time(column); NULL when it is no time. */
+/* The same for statements of this database: sessfs_time(column); NULL when it is not a time. */
 int sqlite_stamp_function(sqlite3 *db);
 
 #endif

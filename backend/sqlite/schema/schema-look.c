@@ -91,7 +91,7 @@ static int columns_intact(struct sqlite_conn *conn, bool *ret_intact)
 	return r == -ENOENT || r == -EMEDIUMTYPE ? 0 : r;
 }
 
-/* Who is no mount takes no notice of what mounts leave for each other. */
+/* Only mounts read the notes that mounts leave for each other. */
 static int ask_pending(struct sqlite_conn *conn, int64_t *ret_pending)
 {
 	const struct sqlite *store = conn->store;

@@ -316,7 +316,7 @@ static int put_version(struct sqlite_conn *conn, bool made)
 	return r;
 }
 
-/* The root belongs to whoever the store's file belongs to. */
+/* The root has the owner of the store's file. */
 static int put_root(struct sqlite_conn *conn)
 {
 	static const char format[] =

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Writes.  There is one writer's connection and a queue of those who want it.  Whoever finds nobody
- * writing becomes the writer: takes the batches that wait, applies all of them in one transaction,
- * hands the connection on to the first who has come meanwhile, and wakes each owner of a batch with
- * his own result.  So committers that come together share the cost of a commit.
+ * Writes.  There is one writer's connection and a queue of threads that want it.  A thread that
+ * finds the connection free becomes the writer: it takes the pending batches, applies all of them
+ * in one transaction, hands the connection on to the first thread that has come meanwhile, and
+ * wakes the thread of each batch with its own result.  So committers that come together share the
+ * cost of a commit.
  *
- * To sleep and to be woken costs as much as a good part of a commit.  So who waits lets others have
- * the processor a few times before he sleeps, and is woken once at the most.  And where several
- * commit, the one whose turn it is lets others run first: they bring more to his transaction.  With
- * nobody else to run, or one committer alone, neither takes time.
+ * To sleep and to be woken costs as much as a good part of a commit.  So a waiting thread yields
+ * the processor a few times before it sleeps, and is woken at most once.  Where several commit,
+ * the next writer yields first, too: the others add more to its transaction.  Without other
+ * threads to run, or with one committer alone, neither takes time.
  *
  * A failure is rare, and then the whole transaction is given up and each batch is tried again in
  * one of its own: this finds the one that failed, lets it fail alone, and needs no savepoint (which
@@ -16,8 +17,8 @@
  * transaction that SQLite has rolled back by itself.  A batch with more() is large, and runs in a
  * transaction of its own from the start.
  *
- * Where the disk is full, room is made before anything fails, and who frees gets the reserve
- * (room.c).
+ * On a full disk, room is made before a commit fails, and a transaction that frees space gets the
+ * reserve (room.c).
  */
 #include <errno.h>
 #include <sched.h>
@@ -131,11 +132,11 @@ static int apply_batch(struct transaction *transaction, struct backend_batch *ba
 }
 
 /*
- * A guest (import, gc ... beside a mount) must be heard by the owner, so its changes of rows go
- * through the triggers - if there is an owner.  Who becomes the owner takes the lock first
- * and then this store's write lock, in which we are now: either we see him, or he reads the
- * rows after our commit.  A guest that changes rows only leaves nodes and marks as they are, so the
- * next owner has to hear of it, too.
+ * If there is an owner, it must be notified of the changes of a guest (import, gc ... beside a
+ * mount), so these go through the triggers.  A new owner takes the owner's lock first and then
+ * this store's write lock, which we hold now: either we see its lock, or it reads the rows after
+ * our commit.  A guest that changes rows only does not touch nodes and marks, so even a later
+ * owner must be notified of it.
  */
 static void set_triggers(struct sqlite *store)
 {
@@ -148,8 +149,8 @@ static void set_triggers(struct sqlite *store)
 	store->writer_triggers = on;
 }
 
-/* Who has asked for one sync will ask again.  On a disk that is nearly full nothing grows that need
- * not. */
+/* A caller that has asked for one sync will ask again.  On a disk that is nearly full nothing grows
+ * that need not. */
 static void set_ahead(struct sqlite *store)
 {
 	bool ahead = atomic_load_explicit(&store->keeper.asked, memory_order_relaxed) &&
@@ -217,13 +218,14 @@ static int finish_group(struct transaction *transaction, struct sqlite_request *
 
 /*
  * One transaction for the requests from first on, as far as end (exclusive).  Returns 0 when each
- * has its result; a failure says that nothing was applied and who failed is unknown.
+ * has its result; after a failure nothing was applied, and it is unknown which request has failed.
  */
 static int run_group(struct sqlite *store, struct sqlite_request *first, struct sqlite_request *end)
 {
 	struct transaction transaction = { .conn = &store->writer };
 	/* With the lock for writing held, behind which a store is put in the place of another.
-	 * That is refused while there is an owner, who looks now and then and before each sync. */
+	 * That is refused while there is an owner; the owner checks now and then and before each
+	 * sync. */
 	int r = store->owner && !atomic_load(&store->gone) ? 0 : sqlite_file_there(store);
 
 	if (r == 0)
@@ -231,7 +233,7 @@ static int run_group(struct sqlite *store, struct sqlite_request *first, struct 
 	if (r == 0 && (transaction.pending & SQLITE_PENDING_FEED))
 		r = sqlite_feed_collect(&store->writer, &transaction.waiting);
 	transaction.shared = sqlite_mounts_shared(store);
-	/* Who had the reserve may have ended. */
+	/* The mount that had the reserve may have ended. */
 	if (store->mounts.shared && !transaction.shared)
 		sqlite_reserve_open(store);
 	store->mounts.shared = transaction.shared;
@@ -350,7 +352,7 @@ static struct sqlite_request *group_end(const struct sqlite *store)
 	return request;
 }
 
-/* The writer's: commit what waits, with his own request in front. */
+/* The writer commits the pending requests, its own first. */
 static void lead(struct sqlite *store, struct sqlite_request *own)
 {
 	struct sqlite_request *end, *next;

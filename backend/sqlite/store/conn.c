@@ -103,8 +103,8 @@ static int drop_functions(sqlite3 *db)
 
 /*
  * A store is untrusted input.  Its triggers and views never run in our connections: our triggers
- * are for other programs only (a guest has them on where he is one of them: commit.c), and
- * whatever else stands in the schema is none of our business.
+ * are for other programs only (a guest turns them on where it is one of them: commit.c), and we do
+ * not run anything else in the schema.
  */
 static int configure(struct sqlite_conn *conn, bool no_modules)
 {
@@ -121,8 +121,9 @@ static int configure(struct sqlite_conn *conn, bool no_modules)
 	};
 	sqlite3 *db = conn->db;
 
-	/* Nor do virtual tables, whose modules would read tables that somebody has made up.  Who
-	 * writes with triggers on may need them: a trigger of its program may fill an index. */
+	/* Nor do virtual tables, whose modules would read tables with invented content.  A
+	 * connection that writes with triggers on may need them: another program's trigger may fill
+	 * an index. */
 	if (no_modules)
 		sqlite3_drop_modules(db, NULL);
 	sqlite3_extended_result_codes(db, 1);

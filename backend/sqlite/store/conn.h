@@ -5,9 +5,9 @@
 /*
  * One connection and its prepared statements (conn.c); the pool of those that read (pool.c).
  *
- * A connection is used by one thread at a time, whoever sees to that: the writer's by the writer, a
- * snapshot's by whoever has the snapshot.  Functions return 0 or -errno, and have logged what the
- * header of backend.h promises.
+ * Only one thread at a time uses a connection, and its user makes sure of that: the writer for the
+ * writer's, the user of a snapshot for the snapshot's.  Functions return 0 or -errno, and have
+ * logged what the header of backend.h promises.
  */
 
 #include <sqlite3.h>

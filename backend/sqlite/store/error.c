@@ -42,7 +42,7 @@ static const struct meaning meanings[] = {
 	{ SQLITE_IOERR, -EIO, false },
 };
 
-static const struct meaning *find(int code)
+static const struct meaning *meaning_of(int code)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(meanings); i++)
 		if (meanings[i].code == code)
@@ -120,11 +120,11 @@ static const char *sentence(sqlite3 *db, int code)
  * store is opened: the caller gets the sentence, if the reserve does not help. */
 static int error_of(sqlite3 *db, int code, const char *path, struct log_pause *full, bool opening)
 {
-	const struct meaning *meaning = find(code);
+	const struct meaning *meaning = meaning_of(code);
 	int error;
 
 	if (!meaning)
-		meaning = find(code & 0xff);
+		meaning = meaning_of(code & 0xff);
 	error = better(db, code, path, meaning ? meaning->error : -EIO);
 	if (error == -ENOSPC && opening)
 		return error;

@@ -11,10 +11,10 @@
  * Read-only means that rows are never written and a database that is not ours gets nothing
  * added.  But to show rows that others have changed, marks and nodes must follow, so we write
  * our own tables as a journalling filesystem replays its journal at a read-only mount
- * (MODE_BOOKKEEPING) - if the system lets us, and if nobody else is the owner, who does it
- * already.  Otherwise the tables are read as they are (MODE_FROZEN).  In a database that has
- * none of our tables, they are put into a private file that is attached to each connection and
- * deleted at the end (MODE_ASIDE).
+ * (MODE_BOOKKEEPING) - if the system lets us, and if there is no other owner, which does it
+ * already.  Otherwise the tables are read as they are (MODE_FROZEN).  In a database that has none
+ * of our tables, they are put into a private file that is attached to each connection and deleted
+ * at the end (MODE_ASIDE).
  *
  * On a medium that cannot be written at all SQLite cannot make the -shm file that WAL needs; then
  * the file is opened as immutable, which it is.
@@ -46,8 +46,8 @@
 #include "backend/base/log.h"
 #include "backend/base/tick.h"
 
-/* Who only reads makes a log to read by, but SQLite lets only who may write delete it: the last one
- * to close, and not one that others have open or that holds something. */
+/* A reader makes a log to read by, but SQLite lets only a writer delete it: the last one to close,
+ * and not while others have the log open or it holds something. */
 static void tidy_log(struct sqlite *store)
 {
 	sqlite3 *db = NULL;
@@ -216,7 +216,7 @@ static int read_look(struct sqlite *store, bool read_only, struct look *look)
 {
 	int r;
 
-	/* Or an empty one, which somebody who was killed has left. */
+	/* Or an empty file, left by a process that was killed. */
 	store->place.no_log = read_only && !sqlite_beside_size(store->place.path, "-wal");
 	r = open_writer(store, read_only ? "mode=ro" : NULL);
 
@@ -232,7 +232,7 @@ static int read_look(struct sqlite *store, bool read_only, struct look *look)
 	return r < 0 ? r : sqlite_look(&store->writer, look);
 }
 
-/* Before the first owner has written his name there may be no such table; and a name that cannot be
+/* Before the first owner has written its name, the table may not exist; and a name that cannot be
  * read does not matter, so nothing is logged. */
 static char *owner_name(const struct sqlite *store)
 {
@@ -262,10 +262,10 @@ static int refuse_owned(struct sqlite *store, const char *path, char **ret_why)
 }
 
 /*
- * Of those who come at the same time for a store that is not there one makes the file, another may
- * be the first to own it.  So who was refused takes a file that he has made away only when he can
- * own it, and who owns a file looks whether it is still the one that the path leads to: -ESTALE
- * when it is not.  The file is never another one while its owner lives.
+ * When several processes open a missing store at the same time, one makes the file and another may
+ * be the first to own it.  So a process that is refused removes the file that it has made only if
+ * it can own it, and an owner checks that the path still leads to its file: -ESTALE when it does
+ * not.  The file is never another one while its owner lives.
  */
 static int own_place(struct sqlite *store, bool shared)
 {
@@ -294,7 +294,7 @@ static void take_place_away(struct sqlite *store)
 		unlink(store->place.path);
 }
 
-/* Who wants to write owns the store before he looks at it: it may be in the making still. */
+/* For writing, own the store before looking at it: another process may still be making it. */
 static int own_to_write(struct sqlite *store, const struct backend_options *options,
 			const char *path, char **ret_why)
 {
@@ -333,8 +333,8 @@ static int choose_mode(struct sqlite *store, const struct backend_options *optio
 
 enum { WAL_PAUSE_MS = 5 };
 
-/* Who changes the journal's mode while another one does is told so at once, whatever the time-out
- * is. */
+/* If two connections change the journal's mode at once, one fails immediately, without regard to
+ * the time-out. */
 static int step_patiently(sqlite3_stmt *statement)
 {
 	int64_t deadline = sqlite_milliseconds() + SQLITE_BUSY_MS;
@@ -411,9 +411,9 @@ static int bring_main(struct sqlite *store, const struct backend_options *option
 		r = set_wal(store, path, ret_why);
 	if (r == 0)
 		r = sqlite_schema_bring(store, look->version, look->new_store || look->rows_lost);
-	/* Not only a courtesy to who is refused: set_triggers() in commit.c needs a new owner to
-	 * take the write lock once, before he reads the rows.  A read-only mount leaves the bytes
-	 * of the store as they are when there is nothing to do. */
+	/* The name is for the message to a second owner, but set_triggers() in commit.c also needs
+	 * a new owner to take the write lock once, before it reads the rows.  A read-only mount
+	 * leaves the bytes of the store as they are when there is nothing to do. */
 	if (r == 0 && store->owner && !options->read_only)
 		r = sqlite_meta_put(&store->writer, "owner", options->owner);
 	if (r == 0 && store->owner && !options->read_only)
@@ -581,7 +581,7 @@ int sqlite_backend_open(const char *path, const struct backend_options *options,
 
 	if (r == -ENOSPC && options->read_only)
 		r = open_again_to_read(path, options, no_log, ret_backend, why);
-	/* Whoever wants to delete on a full disk has to mount it first. */
+	/* To delete on a full disk, a user has to mount it first. */
 	else if (r == -ENOSPC && options->owner && sqlite_reserve_lend_unopened(path, false)) {
 		freep(why);
 		*why = NULL;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the store says for all its mounts: rows "setting:NAME" of sessfs_meta.
+ * The settings of the store, for all its mounts: rows "setting:NAME" of sessfs_meta.
  *
- * Mounts hear of a change by a counter beside them, which is looked at whenever somebody has
- * written to the store: who changes a setting need not be a mount, and leaves no notes then.
+ * A counter beside them tells mounts of a change; they read it after each foreign write to the
+ * store.  A program that changes a setting need not be a mount, and leaves no notes then.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -28,8 +28,8 @@ int sqlite_setting_list(struct backend *backend, struct backend_snapshot *snapsh
 	return cursor_end(&cursor);
 }
 
-/* An empty table of our own gets the new name, triggers and all.  Where one of that name is there,
- * or the old one is another program's, the next one who opens the store brings what is missing. */
+/* An empty table of our own gets the new name, triggers and all.  If a table of that name exists,
+ * or the old one is another program's, the next mount that opens the store adds what is missing. */
 static int rename_table(struct sqlite_conn *conn, const char *name)
 {
 	const struct sqlite_layout *layout = &conn->store->layout;

@@ -7,7 +7,7 @@
  *
  *   open.c    open and close: which mode
  *   judge.c   what kind of database it is, and the refusals
- *   file.c    the file itself: finding, creating, its header, who owns it
+ *   file.c    the file itself: finding, creating, its header, its owner
  *   beside.c  files of ours beside it
  *   layout.c  the rows' table as we find it: may we use it, which columns has it
  *   schema.c  our tables and triggers, and with schema-look.c what others make of the rows' table
@@ -17,7 +17,7 @@
  *   snapshot.c  read.c  sessions.c  cursor.c   the reading half of backend.h
  *   kept.c    the snapshot that the tree keeps, when it is in the way
  *   commit.c  the writing half: group commit
- *   writer.c  the queue of those who want the writer's connection
+ *   writer.c  the queue of threads that want the writer's connection
  *   apply.c  changes.c   operations as SQL; others' changes
  *   mounts.c  which mounts have the store
  *   uses.c    which files are in use on which

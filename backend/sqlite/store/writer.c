@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-/* The queue of those who want the writer's connection (commit.c tells how it goes). */
+/* The queue of threads that want the writer's connection (commit.c describes it). */
 
 #include <sched.h>
 

@@ -2,7 +2,7 @@
 #ifndef BACKEND_SQLITE_WRITER_H
 #define BACKEND_SQLITE_WRITER_H
 
-/* The writer's connection: who has it has the store's write lock to himself. */
+/* The writer's connection: its user alone has the store's write lock. */
 
 #include <semaphore.h>
 
@@ -33,7 +33,7 @@ void sqlite_queue_leave(struct sqlite *store, struct sqlite_request *end);
  * many, or -errno.  now is the stamp of rows without times (times.h). */
 int sqlite_apply(struct sqlite_conn *conn, const struct backend_op *ops, size_t count,
 		 const char *now);
-/* Be the writer, who alone uses store->writer; waits for the present one. */
+/* Become the writer, the only user of store->writer; waits for the present one. */
 void sqlite_writer_take(struct sqlite *store);
 /* The next one may write. */
 void sqlite_writer_give(struct sqlite *store);
