@@ -179,8 +179,8 @@ static int apply_shift(struct sql_packet *packet, const struct backend_op *op,
 	return 0;
 }
 
-/* A file that was removed goes when all mounts know that: who knows the first note of this
- * transaction does. */
+/* A removed file goes when all mounts know of its removal: a mount that knows the first note of
+ * this transaction does. */
 static int apply_node_put(struct sql_packet *packet, const struct backend_op *op,
 			  struct sql_applied *applied)
 {

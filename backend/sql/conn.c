@@ -76,7 +76,7 @@ int sql_error(struct sql *store, struct sql_link *link, int error)
 	error = error == -ENOMSG ? -EIO : error;
 	switch (error) {
 	case -ENOENT:
-		/* A table that is gone is no file that is not there. */
+		/* A missing table must not look like a missing file (-ENOENT). */
 		if (!store->tables)
 			return error;
 		error = -EIO;

@@ -27,7 +27,7 @@ int sql_answers(struct sql *store, struct sql_link *link, struct sql_answer **re
 /* sql_ask() with a statement of the table. */
 int sql_ask_text(struct sql *store, struct sql_link *link, enum sql_text text,
 		 const struct sql_value *values, size_t count, struct sql_answer **ret_answer);
-/* -errno as it is handed to who has called the store. */
+/* The -errno that the caller of the store gets. */
 int sql_error(struct sql *store, struct sql_link *link, int error);
 
 /* Whether another try may come through: the connection or the transaction was lost, or there is

@@ -60,8 +60,8 @@ static int read_begin(struct backend_snapshot *snapshot)
 	return MIN(r, 0);
 }
 
-static int ask(struct backend_snapshot *snapshot, struct bytes statements,
-	       struct sql_answer **ret_answers, size_t count)
+static int snapshot_ask(struct backend_snapshot *snapshot, struct bytes statements,
+			struct sql_answer **ret_answers, size_t count)
 {
 	const struct sql_driver *driver = snapshot->store->texts.driver;
 	_cleanup_(buf_done) struct buf buf = { 0 };
@@ -94,13 +94,13 @@ int sql_snapshot_ask(struct backend_snapshot *snapshot, struct bytes statements,
 		r = snapshot->link ? 0 : sql_connect(store, false, until, &snapshot->link, &why);
 		if (r == 0) {
 			store->texts.driver->until(snapshot->link, until);
-			r = ask(snapshot, statements, ret_answers, count);
+			r = snapshot_ask(snapshot, statements, ret_answers, count);
 			store->texts.driver->until(snapshot->link, 0);
 		}
 		if (!sql_is_passing(r))
 			return r;
-		/* A snapshot that has begun is gone with its connection: whoever reads begins
-		 * again, and waits for the server then. */
+		/* A snapshot that has begun ends with its connection: the reader begins again, and
+		 * waits for the server then. */
 		sql_disconnect(store, &snapshot->link);
 		if (snapshot->begun)
 			return snapshot->error = -ESTALE;
@@ -177,7 +177,7 @@ static uint64_t bytes_in(const struct bytes *columns)
 	return bytes;
 }
 
-/* Rows of the next page, by what those of this one have.  Who reads may not go on for long. */
+/* Rows of the next page, by the bytes of this page's rows.  The reader may stop soon. */
 static uint64_t next_limit(uint64_t limit, uint64_t rows, uint64_t bytes)
 {
 	uint64_t fit = PAGE_BYTES / (bytes / MAX(rows, 1U) + 1);

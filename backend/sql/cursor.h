@@ -5,9 +5,9 @@
 /*
  * Questions in a snapshot, which begins with the first of them.
  *
- * An answer is read as a whole before anything of it is handed out, so whoever it is handed to may
- * ask in the same snapshot.  What may be long is asked for in pages: values ?1 (and ?2) say where
- * one begins, and ?3 how many rows it has at the most.
+ * An answer is read as a whole before anything of it is handed out, so a callback may ask in the
+ * same snapshot.  Long answers are asked for in pages: values ?1 (and ?2) say where one begins,
+ * and ?3 how many rows it has at the most.
  */
 
 #include "backend/sql/conn.h"

@@ -36,7 +36,7 @@ struct sql_word {
 struct sql_driver {
 	const char *name;
 	const struct sql_word *words; /* ends with a name that is NULL */
-	/* What a connection is told first; that of who writes, and of who reads. */
+	/* The first statements of a connection, for writing and for reading. */
 	const char *hello_writer;
 	const char *hello_reader;
 	/* Before the first statement of a snapshot, and of a transaction that writes. */
@@ -53,7 +53,7 @@ struct sql_driver {
 	const char *no_triggers; /* takes them away */
 	/* How many of them the table ?1 has, as far as this user is told. */
 	const char *trigger_count;
-	bool trigger_count_tells_all; /* whoever asks */
+	bool trigger_count_tells_all; /* to any user */
 	/* Where no trigger tells that the table is emptied by TRUNCATE, but a snapshot from before
 	 * fails with -EDEADLK: what a connection is told that looks for that; else NULL. */
 	const char *truncation;
@@ -83,8 +83,8 @@ struct sql_driver {
 	/* *ret_why as in backend_open(); until: see below. */
 	int (*open)(const struct url *url, int64_t until, struct sql_link **ret_link,
 		    char **ret_why);
-	/* Who waits for the server gives up at this moment of sql_milliseconds(), with -ENOTCONN;
-	 * 0: after the timeout of the URL without a word of it. */
+	/* Waiting for the server ends at this moment of sql_milliseconds(), with -ENOTCONN; 0: when
+	 * the server has been silent for the timeout of the URL. */
 	void (*until)(struct sql_link *link, int64_t until);
 	void (*close)(struct sql_link *link);
 	/* Send statements, with ";" between them.  Answers that nobody has asked for are read and

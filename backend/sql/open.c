@@ -242,7 +242,7 @@ static int connect_and_join(struct sql *store, const struct backend_options *opt
 	r = connect_second(store, took, ret_why);
 	if (r < 0)
 		return r;
-	/* Who only reads keeps nobody out, unless it is there to take something in. */
+	/* A read-only mount keeps no other mount out, unless it has come to take in changes. */
 	if (options->owner || !options->read_only)
 		r = sql_mounts_join(store,
 				    options->shared || (options->read_only && !options->must_own),

@@ -25,8 +25,8 @@ struct sql_packet {
 	struct sql_statement *statements;
 	size_t count, room;
 	size_t request; /* of those that are said now */
-	/* As many statements were said with the last that inserts rows, and how many of these it
-	 * has, of so many bytes; for who makes such statements. */
+	/* For joining inserts: the number of statements up to the last one that inserts rows, its
+	 * rows, and their bytes. */
 	size_t inserts, rows, row_bytes;
 	int r; /* why some could not be said */
 };

@@ -54,13 +54,13 @@ int sql_schema_ask(struct sql *store, struct sql_link *link, const char *text,
 	return r < 0 ? r : sql_ask(store, link, buf_bytes(&buf), ret_answer);
 }
 
-static int ask(struct sql *store, const char *text, const struct sql_value *values, size_t count,
-	       struct sql_answer **ret_answer)
+static int schema_ask(struct sql *store, const char *text, const struct sql_value *values,
+		      size_t count, struct sql_answer **ret_answer)
 {
 	return sql_schema_ask(store, store->writer.link, text, values, count, ret_answer);
 }
 
-static int tell(const struct sql *store, struct bytes statement, bool rights)
+static int schema_tell(const struct sql *store, struct bytes statement, bool rights)
 {
 	const char *const *script = store->texts.driver->script;
 	const bool several = memchr(statement.data, ';', statement.size);
@@ -88,7 +88,7 @@ int sql_schema_bring(struct sql *store, struct sql_link *link, const char *text,
 	if (r == 0)
 		r = sql_say_text(&buf, &store->texts, expanded, values, count);
 	if (r == 0 && store->setup)
-		r = tell(store, buf_bytes(&buf), false);
+		r = schema_tell(store, buf_bytes(&buf), false);
 	if (r < 0 || (store->setup && store->setup->dry_run))
 		return r;
 	return sql_ask(store, link, buf_bytes(&buf), NULL);
@@ -121,8 +121,8 @@ static int find_store(struct sql *store, const char *table, struct found *found)
 	struct sql_answer *answer = NULL;
 	struct bytes columns[SQL_COLUMNS];
 	_cleanup_(freep) char *served = NULL;
-	int r = ask(store, "SELECT version, rows_table, made FROM sessfs_store WHERE id = 1", NULL,
-		    0, &answer);
+	int r = schema_ask(store, "SELECT version, rows_table, made FROM sessfs_store WHERE id = 1",
+			   NULL, 0, &answer);
 
 	if (r == -ENOENT) {
 		r = 0;
@@ -185,9 +185,10 @@ static int judge_engine(struct sql *store, char **ret_why)
 	const char *name = store->texts.layout.name;
 	struct sql_answer *answer = NULL;
 	struct bytes columns[SQL_COLUMNS];
-	int r = !driver->careless_engine ? 0 :
-					   ask(store, driver->careless_engine,
-					       SQL_VALUES(sql_text(bytes_str(name))), &answer);
+	int r = !driver->careless_engine ?
+			0 :
+			schema_ask(store, driver->careless_engine,
+				   SQL_VALUES(sql_text(bytes_str(name))), &answer);
 
 	if (r == 0 && sql_row(store, answer, columns))
 		r = str_explain(
@@ -207,8 +208,8 @@ static int look_at_rows(struct sql *store, const char *wanted, char **ret_why)
 	struct bytes columns[SQL_COLUMNS];
 	unsigned seen = 0;
 	bool any = false;
-	int r = ask(store, store->texts.driver->columns,
-		    SQL_VALUES(sql_text(bytes_str(layout->name))), &answer);
+	int r = schema_ask(store, store->texts.driver->columns,
+			   SQL_VALUES(sql_text(bytes_str(layout->name))), &answer);
 
 	while (r == 0 && sql_row(store, answer, columns)) {
 		any = true;
@@ -237,7 +238,7 @@ static int best_collation(struct sql *store, char **ret_name)
 {
 	struct sql_answer *answer = NULL;
 	struct bytes columns[SQL_COLUMNS];
-	int r = ask(store, store->texts.driver->collation, NULL, 0, &answer);
+	int r = schema_ask(store, store->texts.driver->collation, NULL, 0, &answer);
 
 	if (r == 0)
 		r = sql_row(store, answer, columns) ? 0 : -EIO;
@@ -287,8 +288,8 @@ static int version_type(struct sql *store, char **ret_type)
 {
 	struct sql_answer *answer = NULL;
 	struct bytes columns[SQL_COLUMNS];
-	int r = ask(store, store->texts.driver->version,
-		    SQL_VALUES(sql_text(bytes_str(store->texts.layout.name))), &answer);
+	int r = schema_ask(store, store->texts.driver->version,
+			   SQL_VALUES(sql_text(bytes_str(store->texts.layout.name))), &answer);
 
 	*ret_type = NULL;
 	if (r == 0 && sql_row(store, answer, columns)) {
@@ -338,7 +339,7 @@ static int tell_rights(struct sql *store)
 		if (r == 0 && at)
 			r = buf_append_str(&buf, at + 1);
 		if (r == 0)
-			r = tell(store, buf_bytes(&buf), true);
+			r = schema_tell(store, buf_bytes(&buf), true);
 	}
 	return r;
 }
@@ -398,7 +399,7 @@ int sql_schema_open(struct sql *store, const struct backend_options *options, ch
 	if (!found.rows)
 		store->texts.layout.most = UINT64_MAX;
 	if (store->setup)
-		r = tell(store, bytes_str(store->texts.driver->hello_writer), false);
+		r = schema_tell(store, bytes_str(store->texts.driver->hello_writer), false);
 	if (r == 0 && !found.there)
 		r = make(store, &found);
 	if (r == -EACCES)

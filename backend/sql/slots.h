@@ -46,7 +46,7 @@ void sql_feed_done(struct backend *backend, uint64_t n);
 void sql_pool_done(struct sql *store);
 /* Now and then: transactions do not outlive their snapshots by much. */
 void sql_pool_rest(struct sql *store);
-/* Be the one who writes (commit.c), and no more. */
+/* Become the writer (commit.c), and give that up. */
 void sql_writer_take(struct sql *store);
 void sql_writer_give(struct sql *store);
 

@@ -11,7 +11,7 @@
 
 enum { REST_MS = 500 }; /* that the transaction of a snapshot may outlive it */
 
-static struct backend_snapshot *take(struct sql *store)
+static struct backend_snapshot *snapshot_take(struct sql *store)
 {
 	struct backend_snapshot *snapshot;
 
@@ -77,7 +77,7 @@ int sql_snapshot_begin(struct backend *backend, unsigned flags,
 		       struct backend_snapshot **ret_snapshot)
 {
 	struct sql *store = sql_of(backend);
-	struct backend_snapshot *snapshot = take(store);
+	struct backend_snapshot *snapshot = snapshot_take(store);
 	int r = 0;
 
 	if (!snapshot)

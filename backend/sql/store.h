@@ -24,7 +24,7 @@
  *   changes.c  changes of other programs
  *
  * Lock order: queue.lock (or being the writer) before state.lock before pool.lock.  writer.link
- * belongs to who is the writer, watch.link to the watching thread, aside.link is under aside.lock,
+ * belongs to the writer, watch.link to the watching thread, aside.link is under aside.lock,
  * which is a leaf.
  */
 
@@ -43,14 +43,14 @@ enum {
 	SQL_FORMAT = 2,	      /* of our tables */
 	SQL_READERS = 16,     /* connections that the pool keeps */
 	SQL_LEASE_S = 15,     /* that a mount may be silent */
-	SQL_FRESH_S = 5,      /* since who judges others was heard of, at the most */
+	SQL_FRESH_S = 5,      /* since the server heard of a mount that judges others, at most */
 	SQL_MOUNTS = 256,     /* of one store */
 	SQL_PACKET = 1 << 20, /* bytes of statements that are sent at once, about */
 };
 
 struct sql_request; /* a batch that waits for its turn: commit.c */
 
-/* One that writes, or a guest who does. */
+/* A mount that writes, or a guest that does. */
 struct sql_mount {
 	uint64_t number;
 	bool guest;
@@ -147,7 +147,8 @@ struct sql {
 	pthread_mutex_t listing;
 
 	/* Before state.lock: what is in use here is added, told and ended one after the other.  A
-	 * transaction does not take it, since who tells waits for that. */
+	 * transaction does not take it, since the thread that announces a use waits for the
+	 * transaction. */
 	pthread_mutex_t telling;
 
 	struct {

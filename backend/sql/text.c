@@ -308,8 +308,8 @@ int sql_say_value(struct buf *buf, const struct sql_texts *texts, const struct s
 	return texts->driver->quote(buf, value->bytes, value->is == SQL_TEXT);
 }
 
-static int say(struct buf *buf, const struct sql_texts *texts, const char *text,
-	       const struct sql_value *values, size_t count)
+static int text_say(struct buf *buf, const struct sql_texts *texts, const char *text,
+		    const struct sql_value *values, size_t count)
 {
 	const char *at;
 	int r = 0;
@@ -333,7 +333,7 @@ int sql_say_text(struct buf *buf, const struct sql_texts *texts, const char *tex
 {
 	int r = buf->size ? buf_append_byte(buf, ';') : 0;
 
-	return r < 0 ? r : say(buf, texts, text, values, count);
+	return r < 0 ? r : text_say(buf, texts, text, values, count);
 }
 
 int sql_say(struct buf *buf, const struct sql_texts *texts, enum sql_text text,
@@ -345,5 +345,5 @@ int sql_say(struct buf *buf, const struct sql_texts *texts, enum sql_text text,
 int sql_say_on(struct buf *buf, const struct sql_texts *texts, enum sql_text text,
 	       const struct sql_value *values, size_t count)
 {
-	return say(buf, texts, texts->text[text], values, count);
+	return text_say(buf, texts, texts->text[text], values, count);
 }
