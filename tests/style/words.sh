@@ -26,7 +26,6 @@ backend/sql/transaction.h
 backend/sql/uses.c
 backend/sql/watch.c
 backend/sql/watch.h
-backend/sqlite/disk/
 backend/sqlite/owner/mounts.c
 backend/sqlite/owner/mounts.h
 backend/sqlite/store/changes.c

@@ -4,11 +4,11 @@
  *
  * The copy is made by SQLite's backup, page by page.  That begins anew whenever another connection
  * commits, so beside a mount under load it might never end - unless the connection that it reads by
- * holds a read transaction of its own: then every page is that of the one snapshot, in a store with
- * a write-ahead log nobody waits for us, and what is written meanwhile stays in the log, which
- * grows for so long.
+ * holds a read transaction of its own: then every page is that of the one snapshot, in a store
+ * with a write-ahead log other connections do not wait for us, and the log keeps what they write
+ * meanwhile, and grows for so long.
  *
- * A copy has no log: whoever moves or sends the one file has all of it, and it can be read where
+ * A copy has no log: the one file is all of it, to be moved or sent, and it can be read where
  * nothing can be written beside it.  The first mount gives it a log again.
  *
  * What lies beside a name belongs to the file that has the name.  A log that is left beside another
@@ -175,9 +175,10 @@ static bool has_log(const char *path)
 }
 
 /*
- * Bring what is in the log of the old file into it, and see to it that nobody adds to it: *ret_db
- * has the lock for writing then.  A commit that waits for it finds another file in the place of its
- * own, and fails.  What is no database, or damaged, has no log or is left alone: -EUCLEAN.
+ * Bring the content of the old file's log into it, and keep others from adding to it: *ret_db has
+ * the lock for writing then.  A commit that waits for the lock finds another file in the place of
+ * its own, and fails.  A file that is not a database has no log, and a damaged one is left alone:
+ * -EUCLEAN.
  */
 static int hold_old(const char *path, sqlite3 **ret_db)
 {
@@ -260,9 +261,9 @@ static int lock_new(const char *path, int *ret_fd)
 }
 
 /*
- * Until the new file is in its place the old one is whole, with its log, whatever fails; and from
- * then on its log is empty, so that it can stay there for a moment, or after a kill.  Meanwhile
- * nobody can look into the new one and take the old one's log for its own.
+ * Until the new file is in its place the old one is whole, with its log, after any failure; and
+ * from then on its log is empty, so that it can stay there for a moment, or after a kill.
+ * Meanwhile the new file cannot be opened, so that the old one's log is not taken for its own.
  */
 static int put_over(const char *new_path, const char *path)
 {

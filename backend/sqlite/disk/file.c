@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The store's file: where it is, whether it looks like a database, and who owns it.
+ * The store's file: where it is, whether it looks like a database, and its owner.
  *
  * Owning is an OFD lock on one byte far behind those that SQLite locks (0x40000000 to 0x400001ff).
  * The kernel drops it with the process, so a dead owner never stands in the way.  It lives on a
@@ -13,9 +13,9 @@
  * these are filled (backend/base/descriptor.h), here and where SQLite opens it, which does not use
  * them either but closes and opens again what it gets.
  *
- * Who opens a store for rows only is a library in some program (src/lib/), and that program may
- * have connections of its own to the file, which nobody here counts.  So there the descriptor is
- * kept for as long as the process lives.
+ * A store is opened for rows only by a library in some program (src/lib/), and that program may
+ * have connections of its own to the file, which are not counted here.  So there the descriptor
+ * stays open until the process ends.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -2,7 +2,7 @@
 #ifndef BACKEND_SQLITE_FILE_H
 #define BACKEND_SQLITE_FILE_H
 
-/* The store's file: finding and making it, its header, who owns it, whether it is still there. */
+/* The store's file: finding and making it, its header, its owner, whether it is still there. */
 
 #include "backend/backend.h"
 
@@ -32,25 +32,25 @@ void sqlite_place_done(struct sqlite_place *place);
  * at all.  As often as it was owned it is to be disowned. */
 int sqlite_place_own(const struct sqlite_place *place, bool shared);
 void sqlite_file_disown(struct sqlite_file *file);
-/* Whether who owns it, in this process, shares it; nobody does on a filesystem of several
+/* True when its owner in this process shares it; it is never shared on a filesystem of several
  * machines. */
 bool sqlite_file_shared(struct sqlite_file *file);
 /* sqlite_owner_tell() and sqlite_owner_told(). */
 void sqlite_file_tell(struct sqlite_file *file, const char *called);
 bool sqlite_file_told(struct sqlite_file *file, const char *called);
-/* Own a file by its path, whatever is in it, and without a store; and give it up.  No connection to
- * it may be open then. */
+/* Own a file by its path, with any content, without a store; and give it up.  No connection to it
+ * may be open then. */
 int sqlite_file_take(const char *path, struct sqlite_file **ret_file);
 void sqlite_file_leave(struct sqlite_file *file);
-/* Let it have the blocks for so many bytes, whatever its size; -ENOSPC, -EOPNOTSUPP. */
+/* Allocate blocks for so many bytes, without changing its size; -ENOSPC, -EOPNOTSUPP. */
 int sqlite_file_allocate(struct sqlite_file *file, uint64_t size);
 /* Whether anybody owns it, here or in another process; in doubt, somebody does. */
 bool sqlite_file_owned(struct sqlite_file *file);
 /* Whether another process owns it, too. */
 bool sqlite_file_owned_elsewhere(struct sqlite_file *file);
 /* 0 while the store's file has its name in the directory where it was opened, also when that was
- * moved; -EIO when it has not, and then the log says so: what is written to it is found by nobody.
- * Once for an owner, who would say it at every call. */
+ * moved; -EIO when it has not, and then the log says so, since bytes that are written to it cannot
+ * be found.  An owner logs it once, not at every call. */
 int sqlite_file_there(struct sqlite *store);
 /* The same, of the store's log as well: without it nothing is durable. */
 int sqlite_file_durable(struct sqlite *store);

@@ -13,9 +13,9 @@
  * frame before the WAL's index says that it is there, which SQLite writes later.
  *
  * What is not appended (SQLite also corrects frames that a long transaction had written early) and
- * whatever asks about the file or syncs it finds all written before.  What a transaction that was
- * rolled back has left is dropped when SQLite gives up the lock for writing: from then on another
- * process may write to the same place.
+ * any call that asks about the file or syncs it finds all written before.  What a transaction that
+ * was rolled back has left is dropped when SQLite gives up the lock for writing: from then on
+ * another process may write to the same place.
  *
  * The format of the WAL is described in https://www.sqlite.org/fileformat2.html#walformat .
  *
@@ -23,17 +23,18 @@
  *
  * To sync a file that has grown takes the filesystem half as long again, as it has to write where
  * the new bytes are as well.  So where commits are synced (sqlite_join_ahead), a WAL that a
- * transaction has made larger gets zeros behind it, for those that follow.  Who holds the lock for
- * writing may put there what he likes: it is behind the last frame, and zeros are no frame.
+ * transaction has made larger gets zeros behind it, for those that follow.  The lock for writing
+ * allows that: they are behind the last frame, and zeros never look like a frame.
  *
  * Syncs
  *
  * The kernel says once that it could not write a page, and then takes the page for written; what is
  * read later may be what the disk had there before.  SQLite would try again, be told that all is
  * well, and copy that into the database.  So where the sync of a checkpoint has failed, all later
- * ones fail as well, and no checkpoint comes behind them.  Who opens the database next reads the
- * WAL up to the first frame that does not have its checksum.  The other sync there is, behind the
- * header of a WAL that is begun anew, may be tried again: SQLite writes the header again before it.
+ * ones fail as well, and no checkpoint comes behind them.  The next process that opens the
+ * database reads the WAL up to the first frame that does not have its checksum.  The other sync
+ * there is, behind the header of a WAL that is begun anew, may be tried again: SQLite writes the
+ * header again before it.
  *
  * Checkpoints
  *
@@ -42,15 +43,15 @@
  * the old WAL is noted as what was copied of the new one, and the next checkpoint leaves so much
  * out: it is lost (https://www.sqlite.org/wal.html#walresetbug).  This can happen to each but that
  * of the last connection when it is closed, which has the database for itself.  So two things are
- * done here, where all of them come by, whoever asks for one:
+ * done here, which all checkpoints of this process pass:
  *
- *   - Who begins the WAL anew takes the lock of checkpoints first.  If somebody has it, that is not
- *     done, and the WAL is appended to: the next writer behind a checkpoint that has copied all
- *     begins it anew.  So no writer of ours overtakes a checkpoint, also one of another program's.
- *   - A checkpoint of ours copies, and notes what it has copied, with the lock of those who read
- *     the database alone, which whoever begins the WAL anew has shared.  When it gets that, the WAL
- *     has to be the one that there was when it took its own lock, before it read the length.  If
- *     another program has begun it anew meanwhile, the checkpoint ends: SQLITE_BUSY_SNAPSHOT.
+ *   - A writer that begins the WAL anew takes the lock of checkpoints first.  If that is held, it
+ *     appends to the WAL instead: the next writer behind a checkpoint that has copied all begins
+ *     it anew.  So no writer of ours overtakes a checkpoint, also one of another program's.
+ *   - A checkpoint of ours copies, and notes what it has copied, with the lock of readers of the
+ *     database alone, which a writer that begins the WAL anew has shared.  When it gets that, the
+ *     WAL has to be the one that there was when it took its own lock, before it read the length.
+ *     If another program has begun it anew meanwhile, the checkpoint ends: SQLITE_BUSY_SNAPSHOT.
  *
  * Which locks there are, and where the index of the WAL says which WAL it is, is in
  * https://www.sqlite.org/walformat.html .
@@ -71,8 +72,9 @@
 
 enum {
 	FRAME_PAGES = 4, /* where a header tells the pages of the database, if it is the last */
-	/* Slots of the index's locks: of who writes, who checkpoints, who reads the database alone,
-	 * and the first of those who read the WAL, all of which who begins it anew takes. */
+	/* Slots of the index's locks: of the writer, of a checkpoint, of readers of the database
+	 * alone, and the first of those of readers of the WAL; a writer that begins the WAL anew
+	 * takes all of these last ones. */
 	WRITE_LOCK = 0,
 	CHECKPOINT_LOCK = 1,
 	DATABASE_LOCK = 3,
@@ -100,7 +102,7 @@ struct joined {
 	int lost;	      /* why a sync of it failed */
 	/* Of a database. */
 	bool checkpoints; /* SQLite has the lock of checkpoints */
-	bool begins;	  /* we have it, for who begins the WAL anew */
+	bool begins;	  /* we have it, to begin the WAL anew */
 	bool known;	  /* the WAL that is checkpointed: */
 	char salts[SALTS];
 };

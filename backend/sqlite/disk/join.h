@@ -10,8 +10,8 @@
 
 /* The VFS to open a database with that others may have open, too. */
 const char *sqlite_join_name(void);
-/* Whether this version of SQLite, by its number, has the defect that the layer keeps from those who
- * open a database with it. */
+/* True when this version of SQLite, by its number, has the defect from which the layer protects its
+ * databases. */
 bool sqlite_join_mends(int version);
 /* Whether the WAL shall grow ahead of what is written, so that syncing it is quicker.  Only for the
  * thread that uses the connection. */

@@ -11,20 +11,20 @@
  *
  * The sync is done on a descriptor of ours.  Closing a descriptor of the database would drop
  * SQLite's POSIX locks on it (file.c), but there are none on the -wal file; and as long as one of
- * our connections is open, nobody deletes the -wal file or puts another in its place.  SQLite
- * makes the directory durable when it syncs a new -wal file for the first time; as we sync in its
- * place, we do that too, once.
+ * our connections is open, SQLite does not delete the -wal file or replace it.  SQLite makes the
+ * directory durable when it syncs a new -wal file for the first time; as we sync in its place, we
+ * do that too, once.
  *
- * Checkpoints wait for nobody, and no writer overtakes one (join.c).  Each costs two syncs, so
- * there is one when enough has gathered that none has copied, however large the WAL is.  While
- * somebody writes all the time, they never reach the end of the WAL, which would grow for ever; so
- * when it has become large, the rest is copied while the writer is held.
+ * Checkpoints do not wait, and no writer overtakes one (join.c).  Each costs two syncs, so there
+ * is one when enough has gathered that none has copied, however large the WAL is.  While writes
+ * never pause, they never reach the end of the WAL, which would grow for ever; so when it has
+ * become large, the rest is copied while the writer is held.
  *
- * Of several mounts each syncs and checkpoints for itself: a sync that fails is reported to who has
- * the file open and asks, and has to be known to the mount that promises fsync; a mount that is
- * stopped must not be the one on which what others have committed depends; and who finds nothing to
- * copy is done at once.  What is one mount's to do is on duty's (mounts.c): to give room back, and
- * the reserve.
+ * Of several mounts each syncs and checkpoints for itself: the kernel reports a failed sync to
+ * processes that have the file open and ask, and the mount that promises fsync must know of it;
+ * the commits of others must not depend on a mount that is stopped; and a checkpoint that finds
+ * nothing to copy is done at once.  The mount on duty (mounts.c) does what only one should: it
+ * gives room back, and has the reserve.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -52,8 +52,8 @@ enum {
 	IDLE_MS = 3000, /* without a commit: empty the WAL; without a reader: give memory back */
 	CHECKPOINT_KIB = 4096, /* of WAL make a checkpoint worth while */
 	HURRY_KIB = 16384,     /* make it urgent */
-	ROUNDS = 8,	       /* to come close to the writer before he is held */
-	HOLD_MS = 50,	       /* how long he is held, about */
+	ROUNDS = 8,	       /* to come close to the writer before it is held */
+	HOLD_MS = 50,	       /* how long it is held, about */
 	ASKED_MS = 80,	       /* in which other mounts renew their snapshots, twice */
 	ASKED_PAUSE_US = 4000, /* between two looks whether they have */
 	SLOW_US = 20000,       /* a commit's delay when the WAL is twice as large as it should be */
@@ -113,8 +113,8 @@ static int open_wal(struct sqlite *store)
 	return 0;
 }
 
-/* The kernel reports a lost page once, to who has the file open, and then forgets it: a second sync
- * would lie, and so would that of somebody who opens the file later. */
+/* The kernel reports a lost page once, to each descriptor that is open, and then forgets it: a
+ * second sync would lie, and so would one on a descriptor that is opened later. */
 static void sync_failed(struct sqlite *store, int error)
 {
 	atomic_store(&store->keeper.failed, error);
@@ -169,7 +169,7 @@ static int sync_commits(struct sqlite *store)
 	if (r < 0)
 		return r;
 	pthread_mutex_lock(&store->keeper.sync_lock);
-	/* Who came while another one synced may find it done. */
+	/* The sync for which we have waited may have done it. */
 	if (store->keeper.synced < commits) {
 		commits = atomic_load(&store->keeper.commits);
 		r = sync_wal(store);
@@ -192,7 +192,7 @@ void sqlite_sync_soon(struct sqlite *store)
 {
 	int wal = atomic_load(&store->keeper.wal);
 
-	/* This is no sync: what fails is told by the one that follows. */
+	/* This only starts writing; the sync that follows reports failures. */
 	if (wal >= 0)
 		sync_file_range(wal, 0, 0, SYNC_FILE_RANGE_WRITE);
 }
@@ -215,10 +215,10 @@ static int pages_most(const struct sqlite *store)
 }
 
 /*
- * A medium that is slower than the writer has to slow him down in the end.  Better a little at each
- * commit than seconds at once, when the WAL is as large as it may be.  What a snapshot keeps in the
- * WAL is not the medium's fault.  The one that the tree keeps goes when others' changes are taken
- * in, which is not to be slowed down.
+ * A medium that is slower than the writer has to slow the writer down in the end.  Better a little
+ * at each commit than seconds at once, when the WAL is as large as it may be.  What a snapshot
+ * keeps in the WAL is not the medium's fault.  The one that the tree keeps goes when others'
+ * changes are taken in, which is not to be slowed down.
  */
 static void slow_down(struct sqlite *store)
 {
@@ -319,8 +319,8 @@ static void empty_shared(struct sqlite *store)
 
 /*
  * Copy what is in the WAL.  When it will soon be larger than it may be, go after the writer until
- * the rest is small, if need be while he is slowed down; and then copy that while he has to wait.
- * He will begin the WAL anew.
+ * the rest is small, if need be while it is slowed down; and then copy that while the writer has
+ * to wait.  The writer will begin the WAL anew.
  */
 static void empty_wal(struct sqlite *store)
 {

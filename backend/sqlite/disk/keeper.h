@@ -16,7 +16,7 @@ void sqlite_keeper_stop(struct sqlite *store);
 void sqlite_keeper_committed(struct sqlite *store);
 /* A snapshot was read: when nobody has read or written for a while, give its memory back. */
 void sqlite_keeper_used(struct sqlite *store);
-/* Others have committed: who is on duty tidies behind them, too. */
+/* Others have committed: the mount on duty tidies behind them, too. */
 void sqlite_keeper_others(struct sqlite *store);
 /* Why nothing can be synced any more, here or on another mount (a negative errno), or 0. */
 int sqlite_keeper_failed(struct sqlite *store);

@@ -2,14 +2,15 @@
 /*
  * The reserve: a file of allocated blocks beside the store (room.c tells what for).
  *
- * It begins with a sentence that says what it is.  A file of that name which does not is somebody
- * else's and is left alone.  Of several mounts the first has it, by a lock, and when it ends the
- * one that is left alone.
+ * It begins with a sentence that says what it is.  A file of that name without that sentence is
+ * not ours and stays as it is.  Of several mounts the first has the reserve, by a lock; when that
+ * one ends, the mount that remains alone has it.
  *
  * No filesystem hands blocks from one file to another without a moment in which a third program may
  * take them.  So the blocks that the smallest deletion needs lie in the WAL itself, always, and the
- * reserve is lent in small parts, each given up and taken in the same breath: who takes every block
- * that becomes free gets some of it, and what the WAL or the database has got by then is theirs.
+ * reserve is lent in small parts, each given up and allocated again at once: a program that takes
+ * every free block gets some of it, but the WAL or the database keeps the blocks that it has got
+ * by then.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -68,8 +69,8 @@ static int allocate(int fd, int mode, uint64_t from, uint64_t size)
 	return fallocate(fd, mode, (off_t)from, (off_t)size) < 0 ? -errno : 0;
 }
 
-/* What the reserve may take: who deletes nothing needs room in the WAL, too.  But it takes back
- * what it has given up, so that nobody else gets that. */
+/* How much the reserve may take: transactions that do not delete need room in the WAL, too.  But it
+ * takes back all that it has given up, so that no other program gets that. */
 static bool reserve_share(const struct sqlite *store, uint64_t *ret_left, uint64_t *ret_want)
 {
 	uint64_t total, both, want;
@@ -200,7 +201,7 @@ void sqlite_reserve_keep_wal(struct sqlite *store)
 			    MIN(total / RESERVE_PART, (uint64_t)SQLITE_WAL_LEAST));
 }
 
-/* As zeros, which are no frames of it; SQLite cuts them off when it begins the WAL anew. */
+/* As zeros, which never look like frames; SQLite cuts them off when it begins the WAL anew. */
 void sqlite_reserve_to_wal(struct sqlite *store)
 {
 	_cleanup_(closep) int fd = open_wal(store);

@@ -13,7 +13,7 @@ enum { SQLITE_WAL_LEAST = 384 << 10 }; /* bytes of blocks that the WAL keeps */
 
 /* Bytes that the filesystem has in all, and free for us; false when it does not tell. */
 bool sqlite_reserve_free(const struct sqlite *store, uint64_t *ret_total, uint64_t *ret_free);
-/* How large a file may become (ulimit -f).  Who tries more may get a signal. */
+/* How large a file may become (ulimit -f).  A larger write may cause a signal. */
 uint64_t sqlite_reserve_limit(void);
 /* Find or make the reserve. */
 void sqlite_reserve_open(struct sqlite *store);
@@ -29,7 +29,7 @@ int sqlite_reserve_to_database(struct sqlite *store, uint64_t from, uint64_t end
 void sqlite_reserve_keep_wal(struct sqlite *store);
 /* Let the WAL have most of the reserve, behind its end, until it is begun anew. */
 void sqlite_reserve_to_wal(struct sqlite *store);
-/* All of it, to whoever comes first.  False when there is nothing to give up. */
+/* Give all of it up, to any program.  False when there is nothing to give up. */
 bool sqlite_reserve_give_up(struct sqlite *store);
 /* The store could not be opened for want of room: the bytes of its reserve that were given up;
  * part: what its index needs, and not all. */

@@ -8,11 +8,11 @@
  *
  *   - A transaction that could not be brought into the database any more is not committed
  *     (sqlite_room_check).  So a checkpoint always succeeds, however full the disk is, unless
- *     somebody else has filled it meanwhile; and after it, the WAL can be cut to nothing.
- *   - Nothing that a deletion needs is left to who comes first: the WAL has SQLITE_WAL_LEAST of
- *     blocks of its own, always, and on a disk that is nearly full, the database has the blocks
- *     that it is going to grow by before a transaction is committed.  shed.c makes deletions so
- *     small that they fit into that.
+ *     another program has filled it meanwhile; and after it, the WAL can be cut to nothing.
+ *   - The blocks that a deletion needs are not left to other programs: the WAL has
+ *     SQLITE_WAL_LEAST of blocks of its own, always, and on a disk that is nearly full, the
+ *     database has the blocks that it is going to grow by before a transaction is committed.
+ *     shed.c makes deletions so small that they fit into that.
  *   - More room is kept in reserve, as a file of allocated blocks beside the store (reserve.c).
  *     Its blocks go to the WAL for a transaction that frees (BACKEND_FREES) and would fail
  *     otherwise, and to the database for a checkpoint; then it is allocated again.  Nothing else
@@ -25,12 +25,12 @@
  *     made (auto_vacuum); in others free pages are used again by what is written next.
  *
  * Only a fresh commit needs the WAL to be long, so it is always tried to empty it first.  Readers
- * and checkpoints of other processes may keep it from being emptied; it is not waited for them for
- * long.
+ * and checkpoints of other processes may keep it from being emptied; we do not wait long for them.
  *
- * With a quota the same holds for pages: who frees may have some above it for the moment.  SQLite
- * keeps the file from growing; but where it is larger than the quota already, because that was
- * larger once, its free pages are no room, and a transaction that would take some is refused.
+ * With a quota the same holds for pages: a transaction that frees may have some above it for the
+ * moment.  SQLite keeps the file from growing; but where it is larger than the quota already,
+ * because that was larger once, its free pages do not count as room, and a transaction that would
+ * take some is refused.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -52,7 +52,7 @@
 #include "backend/base/tick.h"
 
 enum {
-	QUOTA_EXTRA = 64, /* pages above the quota for who frees */
+	QUOTA_EXTRA = 64, /* pages above the quota for a transaction that frees */
 	SLACK = 64 << 10, /* for the commit itself and the WAL's index */
 	ALLOWANCE_MAX = 16 << 20,
 	CHECKPOINT_TRIES = 20, /* while readers, or checkpoints of other programs, are under way */
@@ -70,7 +70,7 @@ struct room {
 	uint64_t growth; /* that the next checkpoint needs of them */
 };
 
-static bool look(struct sqlite *store, struct room *room)
+static bool room_look(struct sqlite *store, struct room *room)
 {
 	uint64_t limit = sqlite_reserve_limit(), total, has;
 	int64_t pages = 0;
@@ -122,7 +122,7 @@ void sqlite_room_ending(struct sqlite *store)
 {
 	struct room room;
 
-	if (store->room.fd >= 0 && store->writer.db && look(store, &room) &&
+	if (store->room.fd >= 0 && store->writer.db && room_look(store, &room) &&
 	    room.free < room.growth + SLACK && grow_ahead(store, &room, true) < 0)
 		sqlite_reserve_give_up(store);
 }
@@ -135,7 +135,7 @@ static int check_closely(struct sqlite *store, struct room *room)
 	if (code != SQLITE_OK && code != SQLITE_BUSY)
 		return sqlite_result(&store->writer, code);
 	store->room.written = 0;
-	if (!look(store, room) || room->free >= room->growth + SLACK)
+	if (!room_look(store, room) || room->free >= room->growth + SLACK)
 		return 0;
 	if (!log_pause_over(&store->room.full, tick_now()))
 		return -ENOSPC;
@@ -188,7 +188,7 @@ int sqlite_room_check(struct sqlite *store, uint64_t bytes)
 	if (!has_database(store))
 		return 0;
 	if (store->room.lent)
-		return look(store, &room) ? grow_ahead(store, &room, true) : 0;
+		return room_look(store, &room) ? grow_ahead(store, &room, true) : 0;
 	if (check_quota(store) < 0)
 		return -ENOSPC;
 	store->room.written += bytes;
@@ -197,7 +197,7 @@ int sqlite_room_check(struct sqlite *store, uint64_t bytes)
 		return 0;
 	}
 	store->room.allowance = 0;
-	if (!look(store, &room))
+	if (!room_look(store, &room))
 		return 0;
 	need = room.growth + store->room.written + SLACK;
 	store->room.nearly_full =
@@ -258,7 +258,7 @@ static int checkpoint(struct sqlite *store, int mode)
 
 /*
  * So that it is written from its beginning.  On a disk that is nearly full it keeps its first
- * blocks: who gave them back could find them taken.  On others it gets them again.
+ * blocks: once given back, other programs could take them.  On others it gets them again.
  */
 static int empty_wal(struct sqlite *store)
 {
@@ -282,7 +282,7 @@ static int empty_wal_surely(struct sqlite *store)
 	/* Busy: what could be copied was copied. */
 	if (code == SQLITE_OK || (code & 0xff) == SQLITE_BUSY)
 		return SQLITE_OK;
-	if (look(store, &room) && room.growth && grow_ahead(store, &room, true) == 0)
+	if (room_look(store, &room) && room.growth && grow_ahead(store, &room, true) == 0)
 		code = empty_wal(store);
 	if (code != SQLITE_OK && sqlite_reserve_give_up(store))
 		code = empty_wal(store);
@@ -294,7 +294,7 @@ bool sqlite_room_make(struct sqlite *store)
 {
 	if (!has_database(store))
 		return false;
-	/* Whatever was seen before, somebody has filled it since. */
+	/* The disk may have had room before, but is full now. */
 	store->room.nearly_full = true;
 	store->room.allowance = 0;
 	if (empty_wal_surely(store) != SQLITE_OK)
@@ -303,14 +303,14 @@ bool sqlite_room_make(struct sqlite *store)
 	return true;
 }
 
-/* A transaction that fails leaves its pages in the WAL, and then there may be no room for what is
- * to be copied out of it: on a disk that is nearly full, that is done before. */
+/* A transaction that fails leaves its pages in the WAL, and then the database may lack room for
+ * those that are to be copied out of it: on a disk that is nearly full, copy before. */
 void sqlite_room_prepare(struct sqlite *store, uint64_t bytes)
 {
 	struct room room;
 
-	if (store->room.nearly_full && has_database(store) && look(store, &room) && room.growth &&
-	    (bytes > room.free || room.free - bytes < room.growth + SLACK))
+	if (store->room.nearly_full && has_database(store) && room_look(store, &room) &&
+	    room.growth && (bytes > room.free || room.free - bytes < room.growth + SLACK))
 		empty_wal(store);
 }
 
@@ -376,12 +376,12 @@ void sqlite_room_let_shrink(struct sqlite *store, const char *path)
 	sqlite3_exec(db, "PRAGMA temp_store = MEMORY", NULL, NULL, NULL);
 }
 
-/* Enough for the reserve and for who comes next. */
+/* Enough for the reserve and for the next transactions. */
 static bool has_room(struct sqlite *store)
 {
 	struct room room;
 
-	return !look(store, &room) || room.free > room.growth + 2 * store->room.size;
+	return !room_look(store, &room) || room.free > room.growth + 2 * store->room.size;
 }
 
 bool sqlite_room_lend(struct sqlite *store)
@@ -417,7 +417,7 @@ static uint64_t slice_pages(struct sqlite *store)
 	uint64_t slice = store->room.size / SLICE_PART;
 	struct room room;
 
-	if (look(store, &room))
+	if (room_look(store, &room))
 		slice = MIN(slice, (room.free - MIN(room.free, room.growth)) / SLICE_PART);
 	return MAX(slice / store->room.page, SLICE_PAGES);
 }
@@ -467,7 +467,7 @@ void sqlite_room_tidy(struct sqlite *store)
 
 	while (more && !store->damaged && !is_wanted(store)) {
 		sqlite_writer_take(store);
-		/* Who had the reserve may have ended. */
+		/* The mount that had the reserve may have ended. */
 		if (store->mode == MODE_WHOLE && store->owner)
 			sqlite_reserve_open(store);
 		more = store->mode == MODE_WHOLE && store->owner && give_back(store);

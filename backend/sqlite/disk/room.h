@@ -5,7 +5,7 @@
 /*
  * Full disks: what may still be written, and the reserve for deletions.
  *
- * Only who is the writer calls these, or nobody else knows the store yet or any more.
+ * For the writer, or while only the calling thread knows the store.
  */
 
 #include <stdbool.h>
