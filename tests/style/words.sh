@@ -9,14 +9,10 @@
 # Files and folders that are not done yet, one a line.
 skipped_paths='
 backend/feed/feed.c
-backend/memory/feed.c
-backend/sql/before.c
-backend/sql/before.h
 backend/sql/changes.c
 backend/sql/changes.h
 backend/sql/commit.c
 backend/sql/feed.c
-backend/sql/feed.h
 backend/sql/mounts.c
 backend/sql/mounts.h
 backend/sql/state.c
@@ -25,7 +21,6 @@ backend/sql/transaction.c
 backend/sql/transaction.h
 backend/sql/uses.c
 backend/sql/watch.c
-backend/sql/watch.h
 backend/sqlite/owner/mounts.c
 backend/sqlite/owner/mounts.h
 backend/sqlite/store/changes.c
