@@ -191,7 +191,7 @@ enum backend_op_type {
 			      * index, seq being by how many bytes the marks go.  Before a shift
 			      * down, delete the rows that are in the way: -EEXIST.  -EFBIG: an
 			      * index or an offset would be out of range */
-	/* Rows that are kept apart, with a node: nobody sees them, and they have their times. */
+	/* Hidden rows of a node: no read of a key shows them, and they keep their times. */
 	BACKEND_KEY_HIDE,      /* session, key, ino: all rows of the key go there */
 	BACKEND_KEY_SHOW,      /* session, key, ino: and back; -EEXIST when the key has such rows */
 	BACKEND_HIDDEN_DELETE, /* ino, at = first index, to = last index (inclusive) */
@@ -311,8 +311,7 @@ enum backend_flags {
 	BACKEND_FREES = 1 << 1,
 	/* sync() will soon be called for it: what it has written may be on its way then. */
 	BACKEND_SYNC_SOON = 1 << 2,
-	/* A snapshot now, without waiting for anybody, or -ESTALE; a commit, or -EBUSY without a
-	 * word. */
+	/* A snapshot now, without waiting, or -ESTALE; a commit, or -EBUSY without a word. */
 	BACKEND_AT_ONCE = 1 << 3,
 	/* A snapshot even while changes of other programs are pending, but not while those of other
 	 * mounts are.  A store that does not know the keys of the changes still answers -ESTALE. */
@@ -583,8 +582,8 @@ struct backend_joined {
 };
 
 /*
- * Changes by other programs, see "Others' changes" above.  Without them nobody else changes
- * anything.
+ * Changes by other programs, see "Others' changes" above.  Without them other programs change
+ * nothing.
  */
 
 /* A key that others changed since the model last digested it. */
@@ -596,7 +595,7 @@ struct backend_change {
 	bool rewritten;	 /* false: rows were inserted behind the last one, and nothing else */
 	int64_t stamp;	 /* moves with each further change of this key; for BACKEND_CHANGE_DONE */
 	int64_t end;	 /* the index behind the last row then; 0: not said */
-	bool apart;	 /* it was set apart, and nobody waits for it */
+	bool apart;	 /* it was quarantined, and is not pending */
 };
 
 typedef int backend_change_fn(void *arg, const struct backend_change *change);
@@ -931,8 +930,8 @@ bool backend_has_path(const char *store);
 /* Whether the store is in the process that has opened it and nowhere else. */
 bool backend_is_private(const char *store);
 /* What to call a store, owned by the caller: a path as it is; a URL without what says no more than
- * how to connect, and in one spelling.  Asks nobody.  0; or -errno, and a sentence when it is not
- * the URL of a store; ret_why may be NULL. */
+ * how to connect, and in one spelling.  Does not connect.  0; or -errno, and a sentence when it is
+ * not the URL of a store; ret_why may be NULL. */
 int backend_name(const char *store, char **ret_name, char **ret_why);
 /* The owner of a store in a file has an OFD lock on this byte, which /proc/PID/fdinfo shows. */
 #define BACKEND_OWNER_BYTE 0x7365737366ULL
@@ -987,7 +986,7 @@ struct backend_repaired {
  * as backend_open(). */
 int backend_repair(const char *store, const char *new_store, const struct backend_repair *repair,
 		   struct backend_repaired *ret_repaired, char **ret_why);
-/* Take away a store that nobody has open, which was made in vain. */
+/* Remove a store that was made in vain; no process may have it open. */
 void backend_discard(const char *store);
 
 /*

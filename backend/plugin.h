@@ -31,8 +31,8 @@ struct plugin {
 	void (*set_log_sink)(log_sink *sink);
 	void (*set_log_level)(int level);
 	/* Load what the plugin's libraries load when they are first used: afterwards the process
-	 * may map no code and read few files (src/daemon/guard.h).  Connects to nobody.  NULL:
-	 * there is nothing to do.  0, or -errno and a sentence. */
+	 * may map no code and read few files (src/daemon/guard.h).  Does not connect.  NULL: there
+	 * is nothing to do.  0, or -errno and a sentence. */
 	int (*prepare)(const struct url *url, char **ret_why);
 	/* As backend_open().  The URL is borrowed: what is needed to connect again is copied, and
 	 * the copy of the password overwritten when the store is closed. */

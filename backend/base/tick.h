@@ -20,7 +20,7 @@ void tick_watch(void (*fn)(void));
  * Waiting.  The time of day is set by people and by NTP, so no wait is measured by it.
  */
 
-/* Nanoseconds of a clock that only rises and that nobody sets; it begins anywhere above 0. */
+/* Nanoseconds of a clock that only rises and cannot be set; it begins anywhere above 0. */
 int64_t tick_now(void);
 /* A condition whose timed waits end by that clock; 0 or -errno. */
 int tick_cond_init(pthread_cond_t *cond);

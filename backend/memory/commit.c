@@ -455,7 +455,7 @@ int memory_commit(struct backend *backend, struct backend_batch *batch, unsigned
 
 	(void)flags;
 	pthread_mutex_lock(&store->commit_lock);
-	/* Nobody else writes these while we hold the lock. */
+	/* Other threads do not write these while we hold the lock. */
 	transaction.map = map_ref(store->map);
 	transaction.used = store->used;
 	transaction.shared = memory_is_shared(backend);

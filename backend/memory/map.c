@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A treap: a search tree by key that is a heap by priority.  Priorities are a hash of the key, so
- * the shape of a map follows from its keys alone, and is balanced unless somebody tries to
+ * the shape of a map follows from its keys alone, and is balanced unless the keys were chosen to
  * unbalance it.
  */
 #include "backend/memory/map.h"
@@ -99,7 +99,7 @@ static struct map *node_new(struct item *item, uint32_t priority, struct map *le
 	return node;
 }
 
-/* Both were just made, so nobody else sees them change. */
+/* Both were just made, so other threads do not see them change. */
 static struct map *rotate_right(struct map *node)
 {
 	struct map *top = node->left;

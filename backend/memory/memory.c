@@ -38,7 +38,7 @@ static void memory_close(struct backend *backend)
 	free(store);
 }
 
-/* A snapshot is a reference, and in nobody's way. */
+/* A snapshot is a reference, and does not hold up writers. */
 static bool memory_snapshot_keep(struct backend *backend, backend_keep_fn *keep, void *arg)
 {
 	(void)backend, (void)keep, (void)arg;

@@ -87,8 +87,8 @@ struct sql_driver {
 	 * the server has been silent for the timeout of the URL. */
 	void (*until)(struct sql_link *link, int64_t until);
 	void (*close)(struct sql_link *link);
-	/* Send statements, with ";" between them.  Answers that nobody has asked for are read and
-	 * thrown away. */
+	/* Send statements, with ";" between them.  Answers to earlier statements that were not read
+	 * are thrown away. */
 	int (*send)(struct sql_link *link, struct bytes statements);
 	/* The answer of the next statement: 1, and its rows in *ret_answer (NULL: it has none);
 	 * 0: there is no other; or an error of that statement, and those behind it were not run.

@@ -150,7 +150,7 @@ static int watch_table(struct sql *store)
 	int r = fresh ? sql_connect(store, false, sql_milliseconds() + SHORT_MS, still, NULL) :
 			sql_schema_ask(store, *still, look, NULL, 0, NULL);
 
-	/* Somebody has it locked: it is asked the next time, by the same snapshot. */
+	/* It is locked: ask the next time, by the same snapshot. */
 	if (r == -EBUSY)
 		return 0;
 	another = r == -EDEADLK;

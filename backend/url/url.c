@@ -281,7 +281,7 @@ static int take_scheme(struct url *url, struct bytes part, char **ret_why)
 			   (int)part.size, part.data);
 }
 
-/* What nobody has said. */
+/* Defaults for the parts that the URL leaves out. */
 static int fill(struct url *url, char **ret_why)
 {
 	if (url->host && url->socket)

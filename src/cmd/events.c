@@ -12,7 +12,7 @@
 
 enum {
 	BLOCK = 64 * 1024,
-	WAIT = 250, /* milliseconds, until it is looked whether somebody still reads this */
+	WAIT = 250, /* milliseconds between two checks that the output still has a reader */
 };
 
 struct following {

@@ -105,7 +105,7 @@ static int on_elsewhere(void *arg, const struct mount_entry *entry, const struct
 		       print_mount(mounts, entry, holders_daemon(entry), where);
 }
 
-/* A daemon whose mount nobody shows any more, since it was unmounted lazily. */
+/* A daemon whose mount was unmounted lazily, so that no namespace shows it. */
 static int on_owner(void *arg, const struct holders_owner *owner)
 {
 	struct mount_entry entry = { .source = (char *)owner->store, .device = owner->device };

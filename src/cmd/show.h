@@ -45,7 +45,8 @@ void show_version(const struct show *show, const char *path, char version[SHOW_V
 /* What else a file says. */
 int show_file(struct show *show, const char *path);
 
-/* What comes, until somebody ends it.  The stream of events was begun before anything was shown. */
+/* Show what comes, until a signal ends it.  The stream of events was begun before anything was
+ * shown. */
 int show_follow_begin(struct show *show, struct access_file **ret_events);
 int show_follow(struct show *show, struct access_file *events);
 

@@ -65,7 +65,7 @@ int mounts_sync(const struct mount_entry *entry, int limit);
 int mounts_end(const char *path, bool lazily, char **ret_why);
 
 /* Detach the topmost mount on the path if it is one of ours whose daemon is dead, and not one that
- * somebody else puts there meanwhile.  1 when there was one; 0; -errno as above. */
+ * another process puts there meanwhile.  1 when there was one; 0; -errno as above. */
 int mounts_end_dead(const char *path, char **ret_why);
 
 /* Detach the topmost mount on the path if it is one of ours, dead or alive, and the path still

@@ -237,7 +237,7 @@ static int lock_file(const struct index *index)
 	return 0;
 }
 
-/* Somebody may have deleted it while we have waited. */
+/* It may have been deleted while we waited. */
 static bool is_there(const struct index *index)
 {
 	struct stat ours, there;

@@ -3,8 +3,8 @@
 /*
  * Files of ours beside the store.
  *
- * They begin with a sentence that says what they are.  A file of such a name which does not is
- * somebody else's and is left alone.
+ * They begin with a sentence that says what they are.  A file of such a name without that sentence
+ * is not ours and stays as it is.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -16,7 +16,7 @@ const char *sqlite_beside_name(char name[BESIDE_NAME], const char *path, const c
 uint64_t sqlite_beside_size(const char *path, const char *ending);
 
 /* The file with this ending, if it begins with the sentence or is empty, opened with further flags;
- * -EEXIST when it is somebody else's. */
+ * -EEXIST when it is not ours. */
 int sqlite_beside_open(const char *path, const char *ending, const char *sentence, int flags);
 /* Of the file of the reserve (room.c). */
 extern const char sqlite_reserve_ending[], sqlite_reserve_sentence[];

@@ -192,7 +192,7 @@ static int hold_old(const char *path, sqlite3 **ret_db)
 		code = sqlite3_exec(db, "PRAGMA wal_checkpoint(TRUNCATE)", NULL, NULL, NULL);
 		if (code == SQLITE_OK)
 			code = sqlite3_exec(db, "BEGIN EXCLUSIVE", NULL, NULL, NULL);
-		/* Somebody may have committed in between. */
+		/* Another process may have committed in between. */
 		if (code == SQLITE_OK && !has_log(path))
 			break;
 		if (code == SQLITE_OK)

@@ -390,7 +390,7 @@ static int find_or_make(const char *path, const struct backend_options *options,
 	r = make_new(path, place, ret_why);
 	if (r != -EEXIST)
 		return r;
-	/* Somebody was faster; or nobody can make it. */
+	/* Another process was faster; or it cannot be made at all. */
 	freep(&place->path);
 	place->path = NULL;
 	r = find_existing(path, place, ret_why);

@@ -22,8 +22,7 @@ struct sqlite_place {
  * backend_open() with a sentence in *ret_why (unless ret_why is NULL). */
 int sqlite_place_find(const char *path, const struct backend_options *options,
 		      struct sqlite_place *ret_place, char **ret_why);
-/* Whether the path still leads to the file, which is so until somebody removes, moves or replaces
- * it. */
+/* True while the path leads to the file: until the file is removed, moved or replaced. */
 bool sqlite_place_stands(const struct sqlite_place *place);
 /* Only when all connections are closed (file.c says why). */
 void sqlite_place_done(struct sqlite_place *place);
@@ -44,7 +43,7 @@ int sqlite_file_take(const char *path, struct sqlite_file **ret_file);
 void sqlite_file_leave(struct sqlite_file *file);
 /* Allocate blocks for so many bytes, without changing its size; -ENOSPC, -EOPNOTSUPP. */
 int sqlite_file_allocate(struct sqlite_file *file, uint64_t size);
-/* Whether anybody owns it, here or in another process; in doubt, somebody does. */
+/* True when this process or another one owns it, and in doubt. */
 bool sqlite_file_owned(struct sqlite_file *file);
 /* Whether another process owns it, too. */
 bool sqlite_file_owned_elsewhere(struct sqlite_file *file);

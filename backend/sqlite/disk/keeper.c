@@ -164,7 +164,7 @@ static int sync_commits(struct sqlite *store)
 
 	if (store->mode == MODE_ASIDE || store->mode == MODE_FROZEN)
 		return 0;
-	/* What is durable in a file that nobody finds any more does not count. */
+	/* Durability in a file that no path leads to does not count. */
 	r = sqlite_file_durable(store);
 	if (r < 0)
 		return r;
@@ -382,8 +382,8 @@ static void gather(struct sqlite *store)
 	pthread_mutex_unlock(&store->keeper.lock);
 }
 
-/* Page caches, which are filled again soon enough when somebody comes.  A guest's heap is the
- * program's. */
+/* Page caches, which fill again soon enough when they are needed.  A guest's heap is the program's.
+ */
 static void give_memory_back(struct sqlite *store)
 {
 	sqlite_pool_trim(store);
@@ -402,7 +402,8 @@ static void *keep(void *arg)
 	int half = (int)(store->room.size / store->room.page / 2);
 	bool dirty, tidy = true, idle = true;
 
-	/* If somebody else fills the disk, the reserve has to be enough for the next checkpoint. */
+	/* If another program fills the disk, the reserve has to be enough for the next checkpoint.
+	 */
 	if (half)
 		some = MIN(some, half);
 	while (wait_for_use(store, idle ? -1 : IDLE_MS, &dirty)) {
@@ -414,7 +415,7 @@ static void *keep(void *arg)
 			sync_commits(store);
 			tidy = idle = false;
 		} else if (idle) {
-			/* Somebody reads. */
+			/* A reader is active. */
 			idle = false;
 		} else {
 			if (!tidy) {

@@ -9,7 +9,7 @@ struct sqlite;
 /* Start it, where there is a log of ours to sync; nothing otherwise.  0 or -errno, and then
  * sqlite_keeper_stop() is due as well. */
 int sqlite_keeper_start(struct sqlite *store);
-/* Let it end what it is doing; nobody uses the store any more. */
+/* Let it finish its work; the store must no longer be in use. */
 void sqlite_keeper_stop(struct sqlite *store);
 /* A commit has succeeded: have it synced within a second.  Where the log grows faster than it can
  * be brought into the database, this waits for a moment.  Takes keeper.lock. */

@@ -14,7 +14,7 @@ struct sqlite;
 struct sqlite_uses {
 	pthread_mutex_t lock; /* a leaf */
 	struct uses own;      /* that this mount has in use */
-	struct uses removing; /* that nobody comes to use until the transaction is over */
+	struct uses removing; /* that no mount can begin to use until the transaction ends */
 	bool any;	      /* this mount may have any file in use, as far as others can tell */
 	bool known;	      /* and knows of all that was removed before */
 };
@@ -22,8 +22,8 @@ struct sqlite_uses {
 void sqlite_uses_init(struct sqlite *store);
 /* Look, now and then, whether it is alone; nothing_waits: to be digested, as of a moment ago. */
 void sqlite_uses_look(struct sqlite *store, bool nothing_waits);
-/* The writer's: until the transaction is over nobody comes to use a file.  -EBUSY: somebody does;
- * -EAGAIN: a mount that was alone until now has not told. */
+/* For the writer: until the transaction ends no mount can begin to use a file.  -EBUSY: one uses
+ * it; -EAGAIN: a mount that was alone until now has not told. */
 int sqlite_uses_exclude(struct sqlite *store, uint64_t ino);
 /* The transaction is over. */
 void sqlite_uses_admit(struct sqlite *store);

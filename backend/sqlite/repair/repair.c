@@ -223,7 +223,7 @@ static const char drop_helper[] = "DROP INDEX sessfs_repair; DROP INDEX sessfs_r
 static int bring(struct repairing *repairing)
 {
 	struct sqlite_conn *conn = &repairing->store->writer;
-	/* Until all is there, nobody relies on any of it. */
+	/* Until it is complete, the new store need not be durable. */
 	int r = sqlite_conn_exec(conn, "PRAGMA synchronous = OFF; BEGIN IMMEDIATE");
 
 	if (r == 0)

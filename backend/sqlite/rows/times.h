@@ -9,7 +9,7 @@
 
 enum { SQLITE_STAMP = 32 }; /* bytes of room for a time stamp */
 
-/* For waiting: milliseconds of a clock that nobody sets. */
+/* For waiting: milliseconds of a clock that cannot be set. */
 int64_t sqlite_milliseconds(void);
 /* Now, as the rows have it: "2026-01-31 23:59:59.123", UTC. */
 void sqlite_stamp_now(char stamp[SQLITE_STAMP]);

@@ -154,7 +154,7 @@ int sqlite_refuse_unreadable(int error, const char *path, char **ret_why)
 		{ -EACCES, "%s cannot be opened: you cannot make files in its directory" },
 	};
 
-	if (ret_why && *ret_why) /* somebody has found better words already */
+	if (ret_why && *ret_why) /* a better sentence is there already */
 		return error;
 	if ((error == -EIO || error == -EROFS || error == -EACCES) &&
 	    refuse_planted(error, path, ret_why) == -ELOOP)

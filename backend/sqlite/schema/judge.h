@@ -20,7 +20,7 @@ struct look {
 	int64_t version; /* of our schema; 0: none */
 	bool made;	 /* by us, not adopted */
 	bool new_store;	 /* nothing is in it yet */
-	bool rows_lost;	 /* ours, but somebody dropped the rows' table */
+	bool rows_lost;	 /* ours, but the rows' table was dropped */
 };
 
 /* Ask the database by its writer's connection; nobody else knows the store yet. */

@@ -327,7 +327,7 @@ static void run(struct sqlite *store, struct sqlite_request *first, struct sqlit
 	if (r == 0)
 		sqlite_keeper_committed(store);
 	else if (!begun && r != -ENOSPC)
-		/* Nobody would fare better alone, and each would wait as long again. */
+		/* No request would fare better alone, and each would wait as long again. */
 		for (struct sqlite_request *request = first; request != end;
 		     request = request->next)
 			request->result = r;
