@@ -626,7 +626,7 @@ struct backend_changes {
 
 /*
  * Several mounts, see "Other mounts" above.  Without them a store has one mount at a time: an inode
- * is in use when the mount says so, there are no locks of others, and nothing to digest.
+ * is in use when the mount says so, other mounts hold no locks, and nothing waits to be digested.
  */
 
 /* What a commit of another mount has changed. */

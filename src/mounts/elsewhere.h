@@ -15,7 +15,7 @@
 
 struct elsewhere {
 	unsigned long space; /* the number of the mount namespace, as in "mnt:[4026532177]" */
-	long pid;	     /* a process in it; one of this program only if there are no others */
+	long pid;	     /* a process in it, preferably of another program */
 	unsigned more;	     /* other processes in it */
 };
 
