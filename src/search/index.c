@@ -184,17 +184,20 @@ static int db_open(struct index *index)
 	return index_exec(index, settings);
 }
 
-static bool is_ours(struct index *index)
+/* 1: it is that of this store; 0: of another one, or nothing yet. */
+static int is_ours(struct index *index)
 {
-	bool is = db_open(index) == 0 && index_ask(index, INDEX_META_GET, NULL) > 0 &&
-		  bytes_equal(index_column_bytes(index, INDEX_META_GET, 0),
-			      buf_bytes(&index->identity));
+	int r = db_open(index);
 
-	if (is) {
-		index->dead = index_column(index, INDEX_META_GET, 1);
-		index->alive = index_column(index, INDEX_META_GET, 2);
-	}
-	return is;
+	if (r == 0)
+		r = index_ask(index, INDEX_META_GET, NULL);
+	if (r <= 0)
+		return index->damaged ? 0 : r;
+	if (!bytes_equal(index_column_bytes(index, INDEX_META_GET, 0), buf_bytes(&index->identity)))
+		return 0;
+	index->dead = index_column(index, INDEX_META_GET, 1);
+	index->alive = index_column(index, INDEX_META_GET, 2);
+	return 1;
 }
 
 static void drop_snapshot(struct index *index)
@@ -290,8 +293,10 @@ int index_open(const char *path, struct bytes identity, bool ours, struct index 
 	r = index->path ? buf_append_bytes(&index->identity, identity) : -ENOMEM;
 	if (r == 0)
 		r = open_file(index, ours);
-	if (r == 0 && !is_ours(index))
-		r = index_anew(index);
+	if (r == 0) {
+		r = is_ours(index);
+		r = r == 0 ? index_anew(index) : MIN(r, 0);
+	}
 	if (r < 0)
 		return str_explain(ret_why, r, "the index %s cannot be used: %s", path,
 				   strerror(-r));
