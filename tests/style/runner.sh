@@ -53,6 +53,8 @@ expect "the report of a sanitizer is a failure of a program that succeeds" \
 	'report=${ASAN_OPTIONS#log_path=}; echo leak >"${report%%:*}.1"; exit 0'
 expect "a file that is left in TMPDIR is a failure" \
 	counts '1 passed, 1 failed, 0 skipped' 1 'touch "$TMPDIR/x"; exit 0'
+[ "$(id -u)" -ne 0 ] || expect "a file that is left in /dev/shm is a failure" \
+	counts '1 passed, 1 failed, 0 skipped' 1 'touch /dev/shm/x; exit 0'
 
 # A process of a session of its own, whose parent has ended, as a daemon is.
 leaves_a_process() {
