@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /// \file
-/// Criterion runs each case in a process that starts anew.  In Debian it is linked with libgit2, for
-/// the differences that it shows, and that reads all certificates of the system when it starts: a
-/// third of what a case of nothing takes.  No test speaks to the network.
+/// Criterion runs each case in a process that starts anew.  Debian's is linked with libgit2, which
+/// reads all certificates of the system when it starts: a third of what an empty case takes.  No
+/// test speaks to the network by TLS of Mbed TLS.
 
 int mbedtls_x509_crt_parse_file(void *chain, const char *path);
 
