@@ -374,6 +374,7 @@ def files_of(box, name):
     refused(backup.run(mount.path, check=False), "no store is mounted")
 
 
+@harness.soak
 def test_restic_backs_the_files_of_a_mount_up(box):
     files_of(box, "restic")
 
@@ -425,6 +426,7 @@ def test_restic_backs_a_store_up(box):
     store_of(box, "restic")
 
 
+@harness.soak
 def test_borg_backs_a_store_up(box):
     store_of(box, "borg")
 

@@ -35,16 +35,6 @@ static PGresult *execute(PGconn *conn, const char *statements)
 	return result;
 }
 
-/* Files are copied in half of the time that their pages take; older servers do nothing else. */
-static const char *copying(const struct url *url)
-{
-	PGconn *conn = open_client(url, "postgres");
-	bool is_new = PQserverVersion(conn) >= 150000;
-
-	PQfinish(conn);
-	return is_new ? "STRATEGY FILE_COPY" : "";
-}
-
 static void run_in(const struct url *url, const char *database, const char *statements)
 {
 	PGconn *conn = open_client(url, database);
@@ -95,16 +85,24 @@ static void drop(const struct url *url, const char *name)
 	run_in(url, "postgres", statement);
 }
 
-/* Other programs find the tables there, as AgentScope's services name that schema. */
+/*
+ * Other programs find the tables there, as AgentScope's services name that schema.  Files are
+ * copied in half of the time that their pages take; older servers do nothing else.
+ */
 static void make(const struct url *url, const char *name)
 {
-	_cleanup_(freep) char *create = str_printf("CREATE DATABASE %s %s", name, copying(url));
+	PGconn *conn = open_client(url, "postgres");
+	_cleanup_(freep) char *drop = str_printf("DROP DATABASE IF EXISTS %s", name);
+	_cleanup_(freep) char *create =
+		str_printf("CREATE DATABASE %s %s", name,
+			   PQserverVersion(conn) >= 150000 ? "STRATEGY FILE_COPY" : "");
 	_cleanup_(freep) char *set =
 		str_printf("ALTER DATABASE %s SET search_path = agentscope", name);
 
-	drop(url, name);
-	run_in(url, "postgres", create);
-	run_in(url, "postgres", set);
+	PQclear(execute(conn, drop));
+	PQclear(execute(conn, create));
+	PQclear(execute(conn, set));
+	PQfinish(conn);
 }
 
 static const char table[] =

@@ -224,8 +224,16 @@ static unsigned count_bits(unsigned bits)
 	return (unsigned)__builtin_popcount(bits);
 }
 
+/* Every order in a soak, else one of so many. */
+static unsigned long share(void)
+{
+	return rounds("SESSFS_TEMPORARY_SHARE", 11, 1);
+}
+
 static void play_all(pid_t pid_a, pid_t pid_b, bool alone, bool closed_only)
 {
+	unsigned long count = 0;
+
 	for (size_t i = 0; i < ARRAY_SIZE(ways); i++)
 		for (size_t j = 0; j < ARRAY_SIZE(ways); j++) {
 			const unsigned na = (unsigned)strlen(ways[i].steps);
@@ -234,7 +242,7 @@ static void play_all(pid_t pid_a, pid_t pid_b, bool alone, bool closed_only)
 			if (closed_only && (ways[i].own_when_open || ways[j].own_when_open))
 				continue;
 			for (unsigned order = 0; order < 1U << (na + nb); order++)
-				if (count_bits(order) == nb)
+				if (count_bits(order) == nb && count++ % share() == 0)
 					play(&ways[i], &ways[j], pid_a, pid_b, order, alone);
 		}
 }
@@ -254,8 +262,6 @@ Test(temporary, each_of_two_processes_renames_its_own_save)
 
 Test(temporary, a_process_whose_save_has_become_the_document_renames_nothing_that_is_torn)
 {
-	const unsigned long share =
-		rounds("SESSFS_TEMPORARY_SHARE", 11, 1); /* one order of so many */
 	unsigned long count = 0;
 
 	open_world();
@@ -265,7 +271,7 @@ Test(temporary, a_process_whose_save_has_become_the_document_renames_nothing_tha
 			const unsigned nb = (unsigned)strlen(late_ways[j]);
 
 			for (unsigned order = 0; order < 1U << (na + nb); order++)
-				if (count_bits(order) == nb && count++ % share == 0)
+				if (count_bits(order) == nb && count++ % share() == 0)
 					play_late(late_twice[i], late_ways[j], order);
 		}
 	world_close();
