@@ -338,7 +338,8 @@ Test(stage, uses_the_folder_that_the_environment_names_and_leaves_no_name_there)
 
 Test(stage, gives_room_on_the_disk_back_when_it_is_cut_or_done)
 {
-	static char block[1 << 20];
+	enum { BLOCK = 1 << 20 };
+	_cleanup_(freep) char *block = calloc(1, BLOCK);
 	char folder[256];
 	struct stage stage = { 0 }, other = { 0 };
 	struct stat st;
@@ -349,7 +350,7 @@ Test(stage, gives_room_on_the_disk_back_when_it_is_cut_or_done)
 	use_memory();
 	put(&other, 0, BYTES("x"));
 	for (unsigned i = 0; i < 8; i++)
-		put(&stage, i * sizeof(block), bytes_make(block, sizeof(block)));
+		put(&stage, i * BLOCK, bytes_make(block, BLOCK));
 	cr_assert(find_open(folder, &st));
 	cr_expect_geq(st.st_blocks * 512, 8 << 20);
 
