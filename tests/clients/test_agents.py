@@ -7,14 +7,17 @@ They come by npm, into a folder that is theirs alone: SESSFS_CLIENTS, which stay
 one.  Skipped where npm or a client is not to be had.
 """
 
+import contextlib
 import glob
 import json
 import os
 import re
 import shutil
+import sqlite3
 import subprocess
 import sys
 import tempfile
+import threading
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
@@ -30,6 +33,7 @@ class Client:
     """name, package and layout; what it is told of the model; its commands."""
 
     modules = None  # where npm has put it
+    goes_on_without = False  # its database, which is an index of its transcripts
     said = None  # where what was said is, if not in the transcript
 
     def __init__(self, home, model):
@@ -50,13 +54,14 @@ class Client:
         return os.path.join(cls.modules, ".bin", cls.binary)
 
     def run(self, *words):
-        work = os.path.join(self.home, "work")
-        os.makedirs(work, exist_ok=True)
+        work, room = os.path.join(self.home, "work"), os.path.join(self.home, "tmp")
+        for folder in (work, room):
+            os.makedirs(folder, exist_ok=True)
         kept = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
         done = subprocess.run(
             [self.program(), *words],
             cwd=work,
-            env={**kept, "HOME": self.home, "NO_COLOR": "1", **self.environment()},
+            env={**kept, "HOME": self.home, "TMPDIR": room, "NO_COLOR": "1", **self.environment()},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -69,6 +74,8 @@ class Client:
 
 class Codex(Client):
     name, package, binary = "codex", "@openai/codex", "codex"
+    folder = ".codex"
+    goes_on_without = True
     transcripts = "codex/sessions/*/*/*/*.jsonl"
 
     def prepare(self):
@@ -143,6 +150,7 @@ class OpenCode(Client):
     """The last that keeps its sessions in files, not in a database of its own."""
 
     name, package, binary = "opencode", "opencode-ai@~1.1", "opencode"
+    folder = ".local/share/opencode"
     transcripts = "opencode/storage/session/*/*.json"
     said = "opencode/storage/part/*/*.json"
 
@@ -174,10 +182,14 @@ class OpenCode(Client):
         return self.run("run", "-c", question)
 
 
+class OpenCodeToday(OpenCode):
+    package = "opencode-ai"
+
+
 def install(client):
     need_tool("npm")
     need_tool("node")
-    folder = os.path.join(os.environ["SESSFS_CLIENTS"], client.name)
+    folder = os.path.join(os.environ["SESSFS_CLIENTS"], client.__name__.lower())
     client.modules = os.path.join(folder, "node_modules")
     if not os.path.isdir(client.modules):
         os.makedirs(folder, exist_ok=True)
@@ -243,6 +255,80 @@ def test_opencode(box):
 
 def test_pi(box):
     plays(box, Pi)
+
+
+VERBS = [["check"], ["sessions"], ["stats"], ["search", "x"], ["gc", "--dry-run"]]
+
+
+def rows_of(path):
+    """Of all tables of a database, and whether it is sound."""
+    with contextlib.closing(sqlite3.connect(path)) as db:
+        same(db.execute("PRAGMA integrity_check").fetchall(), [("ok",)], path)
+        names = db.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
+        return sum(db.execute(f'SELECT COUNT(*) FROM "{n}"').fetchone()[0] for (n,) in names)
+
+
+def keeps_a_database(box, kind):
+    """Its folder lies in a store that is mounted twice; its databases are the first mount's."""
+    install(kind)
+    model = Model()
+    first = box.mount()
+    second = box.mount(store=first.store)
+    client = kind(box.new_folder("home"), model)
+    os.makedirs(first.at("client"))
+    link = os.path.join(client.home, kind.folder)
+    if os.path.isdir(link):
+        tool("cp", "-a", link + "/.", first.at("client"))
+        shutil.rmtree(link)
+    os.makedirs(os.path.dirname(link), exist_ok=True)
+    os.symlink(first.at("client"), link)
+
+    ended = threading.Event()
+
+    def work():
+        while not ended.is_set():
+            for verb in VERBS:
+                box.sessfs(verb[0], first.store, *verb[1:])
+
+    worker = threading.Thread(target=work)
+    worker.start()
+    try:
+        said = client.first("first question-amber")
+        same("answer-amber" in said, True, said)
+        said = client.resume("second question-birch")
+        same("answer-birch" in said, True, said)
+    finally:
+        ended.set()
+        worker.join()
+    paths = [p for p in glob.glob(first.at("client/**"), recursive=True)
+             if os.path.isfile(p) and read(p)[:15] == b"SQLite format 3"]
+    same(paths != [], True, sorted(harness.tree(first.path)))
+    rows = {path: rows_of(path) for path in paths}
+
+    # While the first mount has them in use, the second one is told so, and harms nothing.
+    with contextlib.ExitStack() as stack:
+        for path in paths:
+            db = stack.enter_context(contextlib.closing(sqlite3.connect(path)))
+            db.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()
+        os.unlink(link)
+        os.symlink(second.at("client"), link)
+        try:
+            client.first("third question-cedar")
+            done = True
+        except AssertionError:
+            done = False
+        same(done, kind.goes_on_without, "whether it runs on the second mount")
+    same({path: rows_of(path) for path in paths}, rows, "rows afterwards")
+    for mount in (first, second):
+        mount.check()
+
+
+def test_codex_keeps_its_databases_on_one_of_two_mounts(box):
+    keeps_a_database(box, Codex)
+
+
+def test_opencode_keeps_its_database_on_one_of_two_mounts(box):
+    keeps_a_database(box, OpenCodeToday)
 
 
 if __name__ == "__main__":
