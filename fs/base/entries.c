@@ -46,3 +46,10 @@ void entries_done(struct entries *entries)
 	free(entries->item);
 	*entries = (struct entries){ 0 };
 }
+
+int node_keep(void *arg, const struct backend_node *node)
+{
+	int r = backend_node_copy(node, arg);
+
+	return r < 0 ? r : 1;
+}

@@ -36,5 +36,7 @@ int entries_add(struct entries *entries, const struct backend_entry *entry,
  * another one may seem to lead to it, and is left out. */
 int entries_keep(void *arg, const struct backend_entry *entry, const struct backend_node *node);
 void entries_done(struct entries *entries);
+/* A backend_node_fn; arg is a struct backend_node, which becomes a copy.  Ends the listing. */
+int node_keep(void *arg, const struct backend_node *node);
 
 #endif

@@ -61,14 +61,6 @@ static const struct pattern last_pattern = { "/{session}/{key}", "{session}", NU
 
 static const char none[] = "agentscope";
 
-static uint64_t bit_of(struct bytes name)
-{
-	for (size_t i = 0; i < ARRAY_SIZE(layouts); i++)
-		if (bytes_equal(name, bytes_str(layouts[i].name)))
-			return UINT64_C(1) << i;
-	return 0;
-}
-
 int layouts_parse(const char *text, uint64_t *ret_set)
 {
 	uint64_t set = 0, bit;
@@ -80,7 +72,10 @@ int layouts_parse(const char *text, uint64_t *ret_set)
 	}
 	for (;; text += size + 1) {
 		size = strcspn(text, "+");
-		bit = bit_of(bytes_make(text, size));
+		bit = 0;
+		for (size_t i = 0; i < ARRAY_SIZE(layouts); i++)
+			if (bytes_equal(bytes_make(text, size), bytes_str(layouts[i].name)))
+				bit = UINT64_C(1) << i;
 		if (!bit)
 			return -EINVAL;
 		set |= bit;

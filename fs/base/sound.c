@@ -19,12 +19,6 @@ static bool has_type(mode_t mode)
 	       S_ISSOCK(mode) || S_ISCHR(mode) || S_ISBLK(mode);
 }
 
-static bool sound_target(struct bytes target)
-{
-	return target.size >= 1 && target.size < PATH_MAX &&
-	       !memchr(target.data, '\0', target.size);
-}
-
 const char *sound_node(const struct backend_node *node)
 {
 	bool state = node->kind >= BACKEND_SINGLE;
@@ -43,7 +37,8 @@ const char *sound_node(const struct backend_node *node)
 		return "it is a state file without a session or a key";
 	if (node->size > INT64_MAX)
 		return "its size is negative";
-	if (S_ISLNK(node->mode) && !sound_target(node->target))
+	if (S_ISLNK(node->mode) && (!node->target.size || node->target.size >= PATH_MAX ||
+				    memchr(node->target.data, '\0', node->target.size)))
 		return "it is a symbolic link to something that cannot be a path";
 	if (node->ino == BACKEND_ROOT && (!S_ISDIR(node->mode) || node->kind != BACKEND_ORDINARY))
 		return "it is the root but not an ordinary directory";

@@ -36,12 +36,6 @@ static int base64_write(struct bytes value, struct buf *text)
 	return r;
 }
 
-static int safe_write(struct bytes value, struct buf *text)
-{
-	return value.size && is_safe(value) ? buf_append_bytes(text, value) :
-					      base64_write(value, text);
-}
-
 /* A shorter text is the value itself, since names such as "adam" could be base64 as well.  Of eight
  * lower-case letters one text in two hundred is, of longer ones hardly any. */
 enum { BASE64_LEAST = 8 };
@@ -212,8 +206,9 @@ int template_start(struct bytes template, const struct values *values, struct bu
 		else if (!value)
 			return 1;
 		else
-			r = bytes_equal(piece.type, BYTES("safe")) ?
-				    safe_write(buf_bytes(value), text) :
+			r = bytes_equal(piece.type, BYTES("safe")) &&
+					    !(value->size && is_safe(buf_bytes(value))) ?
+				    base64_write(buf_bytes(value), text) :
 				    buf_append_bytes(text, buf_bytes(value));
 	}
 	return r;
