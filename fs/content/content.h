@@ -89,6 +89,7 @@ struct segment_place {
 /* Visit the segments in the order of the file, from a place on. */
 int list_walk(struct view *view, const struct inode *inode, struct segment_place from,
 	      segment_fn *fn, void *arg);
+int list_has_pieces(struct view *view, uint64_t ino, bool *ret_any);
 
 /* The bytes of the tail, appended to out. */
 int list_read_tail(struct view *view, struct inode *inode, struct buf *out);

@@ -123,23 +123,18 @@ static struct large *large_of(struct tree *tree, uint64_t ino)
 	return &tree->documents->large[ino % ARRAY_SIZE(tree->documents->large)];
 }
 
-static struct version *take_large(struct tree *tree, uint64_t ino)
-{
-	struct large *large = large_of(tree, ino);
-	struct version *version = NULL;
-
-	pthread_mutex_lock(&tree->documents->lock);
-	if (large->ino == ino)
-		version = steal_ptr(large->content);
-	pthread_mutex_unlock(&tree->documents->lock);
-	return version;
-}
-
 struct version *document_of_window(struct tree *tree, const struct inode *inode)
 {
 	struct version *version = document_find(tree, inode->ino, 0, 0);
+	struct large *large = large_of(tree, inode->ino);
 
-	return version ? version : take_large(tree, inode->ino);
+	if (version)
+		return version;
+	pthread_mutex_lock(&tree->documents->lock);
+	if (large->ino == inode->ino)
+		version = steal_ptr(large->content);
+	pthread_mutex_unlock(&tree->documents->lock);
+	return version;
 }
 
 void document_keep_window(struct tree *tree, const struct inode *inode, struct version *version)

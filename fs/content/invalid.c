@@ -84,18 +84,11 @@ static int find_in_segment(void *arg, const struct segment *segment)
 	return 0;
 }
 
-static int note_piece(void *arg, int64_t index, int64_t seq, struct bytes data)
-{
-	(void)index, (void)seq, (void)data;
-	*(bool *)arg = true;
-	return 1;
-}
-
 static int find_in_list(struct view *view, const struct inode *inode, invalid_fn *fn, void *arg)
 {
 	struct finding finding = { .fn = fn, .arg = arg, .line = 1 };
 	bool pieces = false;
-	int r = ASK(view, piece_read, inode->node.ino, INT64_MIN, INT64_MIN, note_piece, &pieces);
+	int r = list_has_pieces(view, inode->node.ino, &pieces);
 
 	if (r >= 0 && pieces)
 		r = list_walk(view, inode, LIST_START, find_in_segment, &finding);
@@ -106,15 +99,6 @@ static int find_in_list(struct view *view, const struct inode *inode, invalid_fn
 }
 
 /* Drafts. */
-
-static void find_line(struct bytes bytes, size_t offset, struct invalid_place *place)
-{
-	place->line = place->column = 1;
-	for (size_t i = 0; i < offset && i < bytes.size; i++) {
-		place->column = bytes.data[i] == '\n' ? 1 : place->column + 1;
-		place->line += bytes.data[i] == '\n';
-	}
-}
 
 static int find_in_draft(struct view *view, struct inode *inode, invalid_fn *fn, void *arg)
 {
@@ -129,7 +113,10 @@ static int find_in_draft(struct view *view, struct inode *inode, invalid_fn *fn,
 	if (r < 0)
 		return r;
 	if (inode->node.kind == BACKEND_SINGLE && !json_valid(buf_bytes(&bytes), &error)) {
-		find_line(buf_bytes(&bytes), error.offset, &place);
+		for (size_t i = 0; i < error.offset && i < bytes.size; i++) {
+			place.column = bytes.data[i] == '\n' ? 1 : place.column + 1;
+			place.line += bytes.data[i] == '\n';
+		}
 		place.reason = error.reason;
 	}
 	if (inode->node.kind != BACKEND_LIST)

@@ -483,6 +483,19 @@ static int list_to_stage(struct view *view, struct inode *inode, struct stage *s
 	return r;
 }
 
+static int note_piece(void *arg, int64_t index, int64_t seq, struct bytes data)
+{
+	(void)index, (void)seq, (void)data;
+	*(bool *)arg = true;
+	return 1;
+}
+
+int list_has_pieces(struct view *view, uint64_t ino, bool *ret_any)
+{
+	*ret_any = false;
+	return ASK(view, piece_read, ino, INT64_MIN, INT64_MIN, note_piece, ret_any);
+}
+
 int list_read_tail(struct view *view, struct inode *inode, struct buf *out)
 {
 	return list_read(view, inode, NULL, inode->list.size - inode->list.tail_size,
