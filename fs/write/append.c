@@ -289,17 +289,6 @@ static bool append_shall_glue(struct tree *tree, bool own_tail, struct bytes glu
 	       !lines_is_row(line, NULL);
 }
 
-/* Append the first line after a torn tail that cannot become valid JSON with it. */
-static void append_to_spoilt(struct appending *appending, const struct line *line, bool own_tail)
-{
-	if (own_tail || appending->tree->options.exact || !lines_is_row(line->text, NULL)) {
-		append_behind_tail(appending, line);
-		return;
-	}
-	append_seal(appending);
-	append_line(appending, line, false);
-}
-
 static int stop_at_row(void *arg, int64_t index, struct bytes data)
 {
 	(void)index, (void)data;
@@ -336,7 +325,13 @@ static int append_to_tail(struct appending *appending, const struct line *first,
 	int r;
 
 	if (!list->tail_is_row && !tail_may_become_row(appending, first->text)) {
-		append_to_spoilt(appending, first, own_tail);
+		if (own_tail || appending->tree->options.exact ||
+		    !lines_is_row(first->text, NULL)) {
+			append_behind_tail(appending, first);
+		} else {
+			append_seal(appending);
+			append_line(appending, first, false);
+		}
 		return 0;
 	}
 	r = list_read_tail(appending->view, appending->inode, glued);

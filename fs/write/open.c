@@ -142,21 +142,6 @@ static int open_empty(struct tree *tree, struct inode *inode, const struct face 
 	return r;
 }
 
-static struct face *open_face(struct tree *tree, struct handle *handle, unsigned face, pid_t pid)
-{
-	if (face == FACE_ANY)
-		return face_for_create(tree, handle->inode, handle->kind);
-	return face_for_open(tree, handle->inode, face, handle->kind, pid);
-}
-
-/* What is added through the page cache the kernel sends in parts, between which other mounts may
- * add: each part ends with a page of which it has not read the rest. */
-static bool adds_at_once(const struct tree *tree, const struct handle *handle)
-{
-	return (handle->flags & (O_ACCMODE | O_APPEND)) == (O_WRONLY | O_APPEND) &&
-	       S_ISREG(handle->inode->node.mode) && backend_is_shared(tree->backend);
-}
-
 /* A writer is shown the size of what it has written, which must not cut pages that readers have
  * left.  A handle that only appends is not, and leaves them to later readers. */
 static bool face_is_written(const struct inode *inode, const struct face *face,
@@ -184,7 +169,8 @@ static int open_used(struct tree *tree, struct handle *handle, unsigned number, 
 
 	if (r < 0)
 		return r;
-	face = open_face(tree, handle, number, pid);
+	face = number == FACE_ANY ? face_for_create(tree, inode, handle->kind) :
+				    face_for_open(tree, inode, number, handle->kind, pid);
 	if (!face)
 		return 1;
 	handle->keeps = handle->kind == FACE_READ && inode_is_state(inode) && !inode->orphaned;
@@ -210,7 +196,10 @@ static int open_used(struct tree *tree, struct handle *handle, unsigned number, 
 		face_take(notes, tree, handle->writing);
 	if (face_is_written(inode, face, handle))
 		notes_forget(notes, tree, inode, face);
-	handle->direct |= adds_at_once(tree, handle);
+	/* What is added through the page cache the kernel sends in parts, between which other
+	 * mounts may add: each part ends with a page of which it has not read the rest. */
+	handle->direct |= (handle->flags & (O_ACCMODE | O_APPEND)) == (O_WRONLY | O_APPEND) &&
+			  S_ISREG(inode->node.mode) && backend_is_shared(tree->backend);
 	if (!handle->direct)
 		face->filled = handle->fills = true;
 	if (handle->keeps)
@@ -280,11 +269,6 @@ static void writing_free(struct writing *writing)
 	free(writing);
 }
 
-static bool handle_only_adds(const struct handle *handle)
-{
-	return handle_writes(handle) && (handle->flags & (O_APPEND | O_TRUNC)) == O_APPEND;
-}
-
 /* The writing of a handle, also of one that only reads: a new one, or that of the open file through
  * which it is opened. */
 static int open_writing(struct tree *tree, struct handle *handle, unsigned face, pid_t pid,
@@ -294,7 +278,10 @@ static int open_writing(struct tree *tree, struct handle *handle, unsigned face,
 	WITH_READ_LOCK(tree);
 	WITH_INODE_LOCK(inode);
 
-	handle->writing = face_writing(tree, inode, face, handle_only_adds(handle), pid);
+	handle->writing = face_writing(tree, inode, face,
+				       handle_writes(handle) &&
+					       (handle->flags & (O_APPEND | O_TRUNC)) == O_APPEND,
+				       pid);
 	*ret_joined = handle->writing;
 	if (handle->writing)
 		handle->writing->count++;
@@ -306,15 +293,6 @@ static int open_writing(struct tree *tree, struct handle *handle, unsigned face,
 	return 0;
 }
 
-static void saver_unlink(struct tree *tree, struct writing *writing)
-{
-	pthread_mutex_lock(&tree->times_lock);
-	*writing->saver_link = writing->saver_next;
-	if (writing->saver_next)
-		writing->saver_next->saver_link = writing->saver_link;
-	pthread_mutex_unlock(&tree->times_lock);
-}
-
 /* Under writing.lock and inode.lock.  Whether it was the last of its handles. */
 static bool writing_drop(struct tree *tree, const struct handle *handle)
 {
@@ -322,8 +300,13 @@ static bool writing_drop(struct tree *tree, const struct handle *handle)
 
 	if (--writing->count)
 		return false;
-	if (writing->is_saver)
-		saver_unlink(tree, writing);
+	if (writing->is_saver) {
+		pthread_mutex_lock(&tree->times_lock);
+		*writing->saver_link = writing->saver_next;
+		if (writing->saver_next)
+			writing->saver_next->saver_link = writing->saver_link;
+		pthread_mutex_unlock(&tree->times_lock);
+	}
 	return true;
 }
 

@@ -394,21 +394,15 @@ void handle_locks_over(struct tree *tree, struct handle *handle)
 	}
 }
 
-/* Whether the next holder of the lock may see the stage.  Without JSON or lines only the writer
- * knows when it is done, and the unlock says so. */
-static bool stage_is_done(struct tree *tree, struct handle *handle)
-{
-	uint32_t kind = kind_now(tree, handle->inode);
-
-	return (kind != BACKEND_SINGLE && kind != BACKEND_LIST) ||
-	       stage_is_whole(tree, handle->writing, kind);
-}
-
 static int unlocking_once(struct tree *tree, struct handle *handle, struct notes *notes)
 {
 	WITH_HANDLE_LOCK(handle);
+	uint32_t kind = kind_now(tree, handle->inode);
 
-	if (!has_save(handle->writing) || !stage_is_done(tree, handle))
+	/* The next holder of the lock may see no part of JSON or lines.  Of other content only the
+	 * writer knows when it is done, and the unlock says so. */
+	if (!has_save(handle->writing) || ((kind == BACKEND_SINGLE || kind == BACKEND_LIST) &&
+					   !stage_is_whole(tree, handle->writing, kind)))
 		return 0;
 	return publish_save(tree, handle->writing, notes);
 }

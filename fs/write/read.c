@@ -129,13 +129,6 @@ static bool is_end(const struct handle *handle, uint64_t offset)
 	return inode->loaded && content_size(NULL, NULL, inode, &size) == 0 && offset >= size;
 }
 
-/* Whether it reads again after a read at the end of the file, or has read all of it and begins
- * anew. */
-static bool reads_again(const struct handle *handle, uint64_t offset)
-{
-	return !handle->fresh && (!handle->middle || (handle->ended && !offset));
-}
-
 /* out has so many bytes before. */
 static int read_once(struct tree *tree, struct handle *handle, uint64_t offset, size_t size,
 		     size_t before, struct buf *out, struct notes *notes)
@@ -162,7 +155,8 @@ static int read_once(struct tree *tree, struct handle *handle, uint64_t offset, 
 	/* If changes of others come first, the handle stays where it was. */
 	if (r < 0)
 		return r;
-	handle->again |= reads_again(handle, offset);
+	/* After a read at the end of the file, or from the start after all of it. */
+	handle->again |= !handle->fresh && (!handle->middle || (handle->ended && !offset));
 	handle->asked = 0;
 	handle->fresh = handle->closed = false;
 	/* A reader at the end of the file waits for what comes. */

@@ -132,22 +132,6 @@ static int publishing_plan(struct publishing *publishing, struct view *view, str
 	return 0;
 }
 
-/* Whether to read from the store what is replaced; if not, the commit gets a condition for it. */
-static bool publishing_asks(const struct publishing *publishing)
-{
-	const struct inode *inode = publishing->inode;
-
-	return inode->node.kind == BACKEND_LIST || !(inode->loaded || inode_is_draft(inode)) ||
-	       versions_wanted(inode, publishing->saver);
-}
-
-static int64_t items_of(const struct inode *inode)
-{
-	return inode->node.kind == BACKEND_LIST && inode->loaded && !inode_is_draft(inode) ?
-		       inode->list.next :
-		       -1;
-}
-
 static int publish_to_store(struct publishing *publishing)
 {
 	struct tree *tree = publishing->tree;
@@ -157,7 +141,9 @@ static int publish_to_store(struct publishing *publishing)
 	_cleanup_(view_end) struct view view = { 0 };
 	int r = 0;
 
-	if (publishing_asks(publishing))
+	/* What is replaced is read from the store; if not, the commit gets a condition for it. */
+	if (inode->node.kind == BACKEND_LIST || !(inode->loaded || inode_is_draft(inode)) ||
+	    versions_wanted(inode, publishing->saver))
 		r = inode_view_begin(tree, inode, &view);
 	if (r == 0)
 		r = content_size(tree, &view, inode, &publishing->size_before);
@@ -165,7 +151,10 @@ static int publish_to_store(struct publishing *publishing)
 		r = publishing_plan(publishing, &view, &save);
 	if (r < 0)
 		return r;
-	publishing->items_before = items_of(inode);
+	publishing->items_before =
+		inode->node.kind == BACKEND_LIST && inode->loaded && !inode_is_draft(inode) ?
+			inode->list.next :
+			-1;
 	publishing->adds =
 		publishing->extends || save_only_adds(save, inode, publishing->size_before);
 	r = publishing_keep(publishing, &view);
@@ -178,21 +167,17 @@ static int publish_to_store(struct publishing *publishing)
 	return r < 0 ? r : save_commit(tree, save, &batch, publishing->flags);
 }
 
-static int publish_to_orphan(struct publishing *publishing)
-{
-	publishing->size_before = publishing->inode->orphan.size;
-	(void)publishing_keep(publishing, NULL);
-	return orphan_replace(publishing->inode, publishing->stage);
-}
-
 static int publish_once(struct publishing *publishing)
 {
 	version_drop(&publishing->version);
 	publishing->node = publishing->inode->node;
 	publishing->node.mtime = publishing->mtime;
 	publishing->node.ctime = time_now();
-	return publishing->inode->orphaned ? publish_to_orphan(publishing) :
-					     publish_to_store(publishing);
+	if (!publishing->inode->orphaned)
+		return publish_to_store(publishing);
+	publishing->size_before = publishing->inode->orphan.size;
+	(void)publishing_keep(publishing, NULL);
+	return orphan_replace(publishing->inode, publishing->stage);
 }
 
 /* On a full disk a save that makes the file smaller may use the reserve. */

@@ -112,11 +112,6 @@ static int codes_add(struct buf *codes, enum line_code code)
 	return buf_append_byte(codes, (char)(code << RUN_BITS));
 }
 
-static enum line_code codes_peek(const struct save *save)
-{
-	return (enum line_code)((unsigned char)save->codes.data[save->at.run] >> RUN_BITS);
-}
-
 static enum line_code codes_next(struct save *save)
 {
 	unsigned char run = (unsigned char)save->codes.data[save->at.run];
@@ -182,15 +177,6 @@ static int plan_row(void *arg, int64_t index, struct bytes data)
 	return 0;
 }
 
-static int plan_any_piece(void *arg, int64_t index, int64_t seq, struct bytes data)
-{
-	(void)index;
-	(void)seq;
-	(void)data;
-	*(bool *)arg = true;
-	return 1;
-}
-
 static int plan_lines(struct tree *tree, struct view *view, struct save *save)
 {
 	struct backend_node *node = save->target.node;
@@ -210,8 +196,7 @@ static int plan_lines(struct tree *tree, struct view *view, struct save *save)
 		r = plan_code(&planning, &line,
 			      lines_is_row(line.text, NULL) ? LINE_ROW : LINE_PIECE);
 	if (r == 0 && save->target.same)
-		r = ASK(view, piece_read, node->ino, INT64_MIN, INT64_MIN, plan_any_piece,
-			&save->had_pieces);
+		r = list_has_pieces(view, node->ino, &save->had_pieces);
 	if (r < 0)
 		return r;
 	tail = planning.tail;
@@ -387,7 +372,7 @@ static void emit_gather(struct save *save, struct line *line)
 	struct line next;
 
 	while (line->size < PIECE_LINES && lines_next(&rest, &next) && next.newline &&
-	       codes_peek(save) == LINE_PIECE) {
+	       (unsigned char)save->codes.data[save->at.run] >> RUN_BITS == LINE_PIECE) {
 		codes_next(save);
 		line->size += next.size;
 		save->at.rest = rest;
