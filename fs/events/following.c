@@ -14,17 +14,6 @@
 /* A reader that has ended may come back and go on. */
 static const int64_t KEPT_NS = INT64_C(60000000000);
 
-static int count_one(struct tree *tree)
-{
-	int r;
-
-	pthread_mutex_lock(&tree->events.follow_lock);
-	r = events_begin(&tree->events);
-	tree->events.readers += r == 0;
-	pthread_mutex_unlock(&tree->events.follow_lock);
-	return r;
-}
-
 void following_end(struct tree *tree, struct event_reader *reader)
 {
 	event_reader_done(reader);
@@ -43,7 +32,10 @@ int following_begin(struct tree *tree, struct inode *dir, int64_t since,
 	/* Skip what others did before. */
 	if (backend_is_shared(tree->backend))
 		(void)tree_take_in(tree);
-	r = count_one(tree);
+	pthread_mutex_lock(&tree->events.follow_lock);
+	r = events_begin(&tree->events);
+	tree->events.readers += r == 0;
+	pthread_mutex_unlock(&tree->events.follow_lock);
 	if (r < 0)
 		return r;
 	{

@@ -168,22 +168,9 @@ void notes_event(struct notes *notes, struct tree *tree, const struct event *eve
 
 void notes_lost(struct notes *notes, struct tree *tree)
 {
-	const struct event lost = {
-		.what = EVENT_LOST,
-		.at = time_now(),
-		.first = -1,
-		.count = -1,
-		.items = -1,
-		.size = -1,
-	};
+	const struct event lost = event_lost();
 
 	notes_event(notes, tree, &lost);
-}
-
-/* A file without a name cannot be found. */
-static bool has_name(const struct inode *inode)
-{
-	return inode->node.nlink && (inode->node.entry || inode->ino == BACKEND_ROOT);
 }
 
 void notes_happened_now(struct notes *notes, struct tree *tree, const struct happened *happened)
@@ -203,7 +190,9 @@ void notes_happened_now(struct notes *notes, struct tree *tree, const struct hap
 	};
 	int r;
 
-	if (!happened->name.data && !has_name(inode))
+	/* A file without a name cannot be found. */
+	if (!happened->name.data &&
+	    (!inode->node.nlink || (!inode->node.entry && inode->ino != BACKEND_ROOT)))
 		return;
 	r = happened->name.data ? take_place(&composing, happened, happened->dir, happened->name) :
 				  take_own_place(tree, &composing, happened);

@@ -18,13 +18,6 @@ static const char *const bys[] = {
 	[EVENT_BY_OTHER] = "other mount",
 };
 
-static int add_escaped(struct buf *line, unsigned char byte)
-{
-	if (byte == '"' || byte == '\\')
-		return buf_printf(line, "\\%c", byte);
-	return buf_printf(line, "\\u%04x", byte);
-}
-
 static int add_text(struct buf *line, const char *name, struct bytes text)
 {
 	size_t start = 0;
@@ -41,7 +34,8 @@ static int add_text(struct buf *line, const char *name, struct bytes text)
 			continue;
 		r = buf_append(line, text.data + start, i - start);
 		if (r == 0)
-			r = add_escaped(line, byte);
+			r = byte == '"' || byte == '\\' ? buf_printf(line, "\\%c", byte) :
+							  buf_printf(line, "\\u%04x", byte);
 		start = i + 1;
 	}
 	if (r == 0 && start < text.size)

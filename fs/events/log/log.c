@@ -245,9 +245,9 @@ static int next(struct event_reader *reader, struct kept_event **ret_kept)
 	return r;
 }
 
-static int add_lost(struct event_reader *reader)
+struct event event_lost(void)
 {
-	const struct event lost = {
+	return (struct event){
 		.what = EVENT_LOST,
 		.at = time_now(),
 		.first = -1,
@@ -255,6 +255,11 @@ static int add_lost(struct event_reader *reader)
 		.items = -1,
 		.size = -1,
 	};
+}
+
+static int add_lost(struct event_reader *reader)
+{
+	const struct event lost = event_lost();
 
 	return event_line(&lost, reader->after, &reader->rest);
 }

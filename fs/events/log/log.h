@@ -129,6 +129,8 @@ int event_read(struct event_reader *reader, size_t size, struct buf *lines);
 /* Whether there are lines. */
 bool event_waits(struct event_reader *reader);
 
+/* Now, of EVENT_LOST. */
+struct event event_lost(void);
 /* The line of an event, with its newline. */
 int event_line(const struct event *event, int64_t number, struct buf *line);
 /* Whether an event is at or below a directory, or moves it. */
