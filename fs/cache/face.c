@@ -404,17 +404,6 @@ bool face_for_truncate(struct tree *tree, struct inode *inode, unsigned number, 
 
 /* Open faces. */
 
-/* After an open that empties the file, the kernel has size 0. */
-static void face_is_to_be_written(struct face *face, const struct handle *handle)
-{
-	bool empties = handle->flags & O_TRUNC;
-
-	face->traced =
-		!face->open[FACE_WRITE] && !face->open[FACE_READ] && (empties || !face->doubted);
-	if (empties)
-		face->doubted = handle->writing->dirty;
-}
-
 bool face_opened(struct face *face, struct handle *handle, pid_t pid)
 {
 	struct led **led = led_find(handle->inode, pid);
@@ -442,8 +431,15 @@ bool face_opened(struct face *face, struct handle *handle, pid_t pid)
 	changed = handle->kind == FACE_READ && face->changed;
 	if (changed)
 		face->changed = false;
-	if (handle->kind == FACE_WRITE && handle->writing->count == 1)
-		face_is_to_be_written(face, handle);
+	if (handle->kind == FACE_WRITE && handle->writing->count == 1) {
+		/* After an open that empties the file, the kernel has size 0. */
+		const bool empties = handle->flags & O_TRUNC;
+
+		face->traced = !face->open[FACE_WRITE] && !face->open[FACE_READ] &&
+			       (empties || !face->doubted);
+		if (empties)
+			face->doubted = handle->writing->dirty;
+	}
 	face->open[handle->kind]++;
 	face->promised = false;
 	return changed;

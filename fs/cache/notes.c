@@ -149,13 +149,6 @@ static void notice_end(struct notice *notice, struct tree *tree, struct inode *i
 	notice->last = last.data[0];
 }
 
-static bool face_is_concerned(const struct inode *inode, const struct face *face,
-			      enum change change)
-{
-	return !face->old && (face->shown || (change != CHANGE_ATTR && face->filled) ||
-			      (change == CHANGE_GREW && face_is_read(inode, face)));
-}
-
 static void notice_add(struct notice *notice, struct face *face, enum change change,
 		       uint64_t size_before)
 {
@@ -223,8 +216,9 @@ void notes_change(struct notes *notes, struct tree *tree, struct inode *inode, e
 			face_doubt(inode, face, face == by, change == CHANGE_GREW);
 		/* The kernel forgets pages only where it believes that the file ended; but what it
 		 * writes to an ordinary file is in its pages, which it holds meanwhile. */
-		if ((face == by && (!face->filled || !inode_is_state(inode))) ||
-		    !face_is_concerned(inode, face, change))
+		if ((face == by && (!face->filled || !inode_is_state(inode))) || face->old ||
+		    !(face->shown || (change != CHANGE_ATTR && face->filled) ||
+		      (change == CHANGE_GREW && face_is_read(inode, face))))
 			continue;
 		if (!notice)
 			notice = notice_new(notes, tree, inode);

@@ -102,22 +102,6 @@ static bool note_has_turn(const struct note *note)
 	return !notice || notice->inode->changes_notified + 1 == notice->change;
 }
 
-static void notify_turn(struct tree *tree, const struct notice *notice)
-{
-	pthread_mutex_lock(&tree->cache->lock);
-	while (notice->inode->changes_notified + 1 != notice->change)
-		pthread_cond_wait(&tree->cache->changed, &tree->cache->lock);
-	pthread_mutex_unlock(&tree->cache->lock);
-}
-
-static void notify_turn_end(struct tree *tree, const struct notice *notice)
-{
-	pthread_mutex_lock(&tree->cache->lock);
-	notice->inode->changes_notified = notice->change;
-	pthread_cond_broadcast(&tree->cache->changed);
-	pthread_mutex_unlock(&tree->cache->lock);
-}
-
 /* The kernel has forgotten what it had: it may see the new content. */
 static void notice_settle(struct tree *tree, struct notice *notice, struct notes *names)
 {
@@ -151,7 +135,10 @@ static void notify_change(struct tree *tree, const struct tree_watcher *watcher,
 {
 	struct notes names = { 0 };
 
-	notify_turn(tree, notice);
+	pthread_mutex_lock(&tree->cache->lock);
+	while (notice->inode->changes_notified + 1 != notice->change)
+		pthread_cond_wait(&tree->cache->changed, &tree->cache->lock);
+	pthread_mutex_unlock(&tree->cache->lock);
 	for (size_t i = 0; i < notice->count; i++) {
 		const struct notice_face *of_face = &notice->face[i];
 
@@ -167,7 +154,10 @@ static void notify_change(struct tree *tree, const struct tree_watcher *watcher,
 			watcher->grown(watcher->arg, inode_nodeid(notice->inode, of_face->number),
 				       notice->size, notice->last);
 	}
-	notify_turn_end(tree, notice);
+	pthread_mutex_lock(&tree->cache->lock);
+	notice->inode->changes_notified = notice->change;
+	pthread_cond_broadcast(&tree->cache->changed);
+	pthread_mutex_unlock(&tree->cache->lock);
 	notes_send(&names, tree, NOTIFY_LATER);
 }
 
@@ -250,18 +240,6 @@ bool kernel_holds(struct tree *tree, uint64_t nodeid)
 	return holds;
 }
 
-/* Under notify_lock: those that were missed before a time, which are the last of the list. */
-static struct missed *missed_take(struct tree *tree, int64_t before)
-{
-	struct missed **link = &tree->cache->missed, *taken;
-
-	while (*link && (*link)->at > before)
-		link = &(*link)->next;
-	taken = *link;
-	*link = NULL;
-	return taken;
-}
-
 /* Under notify_lock: those of a file. */
 static struct missed *missed_take_of(struct tree *tree, uint64_t ino)
 {
@@ -304,10 +282,15 @@ static void missed_send(struct tree *tree, struct missed *missed, uint64_t again
 
 void notify_missed(struct tree *tree)
 {
+	struct missed **link;
 	int64_t before = tree->stopping ? INT64_MAX : tick_now() - MISSED_NANOSECONDS;
 
 	pthread_mutex_lock(&tree->cache->lock);
-	missed_send(tree, missed_take(tree, before), 0);
+	link = &tree->cache->missed;
+	/* The newest come first. */
+	while (*link && (*link)->at > before)
+		link = &(*link)->next;
+	missed_send(tree, steal_ptr(*link), 0);
 	pthread_mutex_unlock(&tree->cache->lock);
 }
 
@@ -361,14 +344,6 @@ static bool has_only_events(const struct notes *notes)
 	return true;
 }
 
-static void show_events(struct tree *tree, struct notes *notes)
-{
-	for (size_t i = 0; i < notes->count; i++)
-		events_show(&tree->events, notes->note[i].event);
-	free(notes->note);
-	*notes = (struct notes){ 0 };
-}
-
 static void send_to(struct tree *tree, unsigned number, struct notes *notes, bool now)
 {
 	struct notify_job *job = NULL;
@@ -377,7 +352,10 @@ static void send_to(struct tree *tree, unsigned number, struct notes *notes, boo
 		return;
 	/* Only events: wait for nothing. */
 	if (has_only_events(notes)) {
-		show_events(tree, notes);
+		for (size_t i = 0; i < notes->count; i++)
+			events_show(&tree->events, notes->note[i].event);
+		free(notes->note);
+		*notes = (struct notes){ 0 };
 		return;
 	}
 	pthread_mutex_lock(&tree->cache->lock);
@@ -454,26 +432,6 @@ static struct notify_job *job_take(struct notifier *notifier)
 	return job;
 }
 
-static void job_put_back(struct notifier *notifier, struct notify_job *job)
-{
-	job->next = notifier->jobs;
-	notifier->jobs = job;
-	if (!job->next)
-		notifier->jobs_end = &job->next;
-}
-
-/* Under notify_lock, which is released meanwhile. */
-static void job_run(struct tree *tree, struct notify_job *job)
-{
-	if (!job->then) {
-		notify_notes(tree, &job->notes, false);
-		return;
-	}
-	pthread_mutex_unlock(&tree->cache->lock);
-	job->then(job->owner, job->arg);
-	pthread_mutex_lock(&tree->cache->lock);
-}
-
 void tree_when_notified(struct tree *tree, tree_notified_fn *function, void *owner, const void *arg,
 			size_t size)
 {
@@ -511,12 +469,22 @@ static void *notifier_run(void *arg)
 			continue;
 		}
 		notifier->busy = true;
-		job_run(tree, job);
+		if (job->then) {
+			pthread_mutex_unlock(&tree->cache->lock);
+			job->then(job->owner, job->arg);
+			pthread_mutex_lock(&tree->cache->lock);
+		} else {
+			notify_notes(tree, &job->notes, false);
+		}
 		notifier->busy = false;
-		if (job->notes.count)
-			job_put_back(notifier, job);
-		else
+		if (job->notes.count) {
+			job->next = notifier->jobs;
+			notifier->jobs = job;
+			if (!job->next)
+				notifier->jobs_end = &job->next;
+		} else {
 			free(job);
+		}
 		pthread_cond_broadcast(&tree->cache->changed);
 	}
 	pthread_mutex_unlock(&tree->cache->lock);
