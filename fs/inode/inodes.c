@@ -83,9 +83,10 @@ static void table_grow(struct tree *tree)
 	free(old);
 }
 
-/* Free the saves that are kept of a temporary name. */
-static void kept_saves_done(struct inode *inode)
+void inode_destroy(struct inode *inode)
 {
+	if (!inode)
+		return;
 	while (inode->saves) {
 		struct kept_save *save = inode->saves;
 
@@ -93,13 +94,6 @@ static void kept_saves_done(struct inode *inode)
 		stage_done(&save->stage);
 		free(save);
 	}
-}
-
-void inode_destroy(struct inode *inode)
-{
-	if (!inode)
-		return;
-	kept_saves_done(inode);
 	pthread_mutex_destroy(&inode->lock);
 	pthread_mutex_destroy(&inode->change);
 	faces_done(inode);
@@ -315,16 +309,6 @@ static struct inode *chain_enter(struct tree *tree, struct inode *chain)
 	return entered;
 }
 
-static void chain_destroy(struct inode *chain)
-{
-	while (chain) {
-		struct inode *inode = chain;
-
-		chain = inode->next;
-		inode_destroy(inode);
-	}
-}
-
 int inode_of_node(struct tree *tree, struct view *view, struct backend_node *node,
 		  struct inode **ret_inode)
 {
@@ -354,7 +338,12 @@ int inode_of_entry(struct tree *tree, struct view *view, struct backend_node *no
 		inode->name = bytes_dup(name);
 	r = inode_fill_parents(tree, view, &inode);
 	if (r < 0) {
-		chain_destroy(inode);
+		while (inode) {
+			struct inode *next = inode->next;
+
+			inode_destroy(inode);
+			inode = next;
+		}
 		return r;
 	}
 	inode->apart = kind_is_state(inode->node.kind) &&

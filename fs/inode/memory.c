@@ -21,13 +21,6 @@ static const struct {
 	{ "data.mdb", TREE_BESIDE_MEMORY }, /* its database */
 };
 
-static bool ends_in(struct bytes name, const char *end)
-{
-	const size_t size = strlen(end);
-
-	return name.size >= size && memcmp(name.data + name.size - size, end, size) == 0;
-}
-
 enum tree_memory tree_memory_by_name(struct tree *tree, struct inode *inode)
 {
 	WITH_READ_LOCK(tree);
@@ -37,7 +30,7 @@ enum tree_memory tree_memory_by_name(struct tree *tree, struct inode *inode)
 	if (!inode->node.entry || called_find(tree, inode, &name) < 0)
 		return TREE_NO_MEMORY;
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
-		if (ends_in(name, names[i].end))
+		if (bytes_ends_with(name, bytes_str(names[i].end)))
 			return names[i].what;
 	return TREE_NO_MEMORY;
 }

@@ -225,19 +225,6 @@ static bool fits_nearly(const struct quota *quota, uint64_t limit, int64_t by)
 
 enum taking { TAKE_LOOK, TAKE_PENDING, TAKE_HELD };
 
-/* holder: the file whose unstored bytes these are, if they are held. */
-static void take_it(struct quota *quota, int64_t by, enum taking how, struct inode *holder)
-{
-	if (how == TAKE_LOOK)
-		return;
-	quota->used += by;
-	quota->begun += (uint64_t)by;
-	if (how == TAKE_PENDING)
-		quota->pending += (uint64_t)by;
-	else
-		holder->held += (uint64_t)by;
-}
-
 static void say_full(struct tree *tree, const struct inode *home, uint64_t limit)
 {
 	bool say;
@@ -294,8 +281,14 @@ static int quota_take_of(struct tree *tree, struct view *view, struct inode *hom
 		fit = fits(quota, limit, by) &&
 		      is_counted(tree, home, fits_nearly(quota, limit, by));
 		refused = !fit && (i == ATTEMPTS || is_exact(tree, home));
-		if (fit)
-			take_it(quota, by, how, holder);
+		if (fit && how != TAKE_LOOK) {
+			quota->used += by;
+			quota->begun += (uint64_t)by;
+			if (how == TAKE_PENDING)
+				quota->pending += (uint64_t)by;
+			else
+				holder->held += (uint64_t)by;
+		}
 		pthread_mutex_unlock(&tree->quota.lock);
 		if (fit)
 			return 0;

@@ -24,15 +24,10 @@
 /* One transaction: deletes all from position from on. */
 typedef int shed_part_fn(struct tree *tree, struct backend_node *node, int64_t from);
 
-static bool is_hidden(const struct backend_node *node)
-{
-	return !node->nlink;
-}
-
 /* Make the node fit what is left of the file. */
 static void shed_node_put(struct backend_node *node, struct batch *batch)
 {
-	if (is_hidden(node))
+	if (!node->nlink)
 		return;
 	node->mtime = node->ctime = time_now();
 	node_rewritten(node);
