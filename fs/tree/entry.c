@@ -176,13 +176,6 @@ int entry_recall(struct tree *tree, struct view *view, struct inode *dir, struct
 	return 0;
 }
 
-/* entry_look(), with the size of a state file if it is not in use. */
-static int entry_look_measured(struct tree *tree, struct view *view, struct inode *dir,
-			       struct bytes name, uint64_t *ret_id, struct inode **ret_inode)
-{
-	return entry_look_by(tree, view, dir, name, entry_measure, ret_id, ret_inode);
-}
-
 static int lookup_name(struct tree *tree, struct inode *dir, struct bytes name,
 		       struct inode **ret_inode)
 {
@@ -190,7 +183,7 @@ static int lookup_name(struct tree *tree, struct inode *dir, struct bytes name,
 	WITH_READ_LOCK(tree);
 	uint64_t id;
 
-	return entry_look_measured(tree, &view, dir, name, &id, ret_inode);
+	return entry_look_by(tree, &view, dir, name, entry_measure, &id, ret_inode);
 }
 
 int name_lookup(struct tree *tree, struct inode *dir, struct bytes name, struct inode **ret_inode)

@@ -236,13 +236,6 @@ static int ghost_end_as(struct tree *tree, struct ghost *ghost, enum ghost_rows 
 	return r;
 }
 
-static int ghost_end_now(struct tree *tree, struct ghost *ghost)
-{
-	int r = ghost_end_as(tree, ghost, GHOST_TRASH);
-
-	return r == -ENOSPC ? ghost_end_as(tree, ghost, GHOST_DELETE) : r;
-}
-
 /* All in one transaction: files that were removed together have rows that lie together. */
 static int ghosts_end_together(struct tree *tree, struct ghost *const *some, size_t count)
 {
@@ -272,21 +265,16 @@ static int ghosts_end_each(struct tree *tree, struct ghost *const *some, size_t 
 	int first = 0;
 
 	for (size_t i = 0; i < count; i++) {
-		int r = ghost_end_now(tree, some[i]);
+		int r = ghost_end_as(tree, some[i], GHOST_TRASH);
 
+		if (r == -ENOSPC)
+			r = ghost_end_as(tree, some[i], GHOST_DELETE);
 		if (r < 0 && r != -ESTALE)
 			some[i]->until = tick_now() + (int64_t)AGAIN_MS * 1000000;
 		if (r < 0 && first == 0)
 			first = r;
 	}
 	return first;
-}
-
-static int ghosts_end_some(struct tree *tree, struct ghost *const *some, size_t count)
-{
-	int r = count > 1 ? ghosts_end_together(tree, some, count) : -EAGAIN;
-
-	return r == 0 || r == -ESTALE ? r : ghosts_end_each(tree, some, count);
 }
 
 /* Whether a directory is another one or lies below it.  Another directory may have the name of one
@@ -320,8 +308,10 @@ int ghosts_end(struct tree *tree, bool now, const struct inode *dir)
 		if ((!dir || lies_in(tree, ghost->parent, dir)) && (now || ghost->until <= time))
 			some[count++] = ghost;
 		if (count && (count == ENDS_AT_ONCE || !next)) {
-			int r = ghosts_end_some(tree, some, count);
+			int r = count > 1 ? ghosts_end_together(tree, some, count) : -EAGAIN;
 
+			if (r != 0 && r != -ESTALE)
+				r = ghosts_end_each(tree, some, count);
 			if (r < 0 && first == 0)
 				first = r;
 			count = 0;

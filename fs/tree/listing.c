@@ -81,16 +81,6 @@ static int list_inodes(struct listing *listing, struct view *view)
 	return r;
 }
 
-static void list_forget(struct listing *listing)
-{
-	for (size_t i = 0; i < listing->known; i++)
-		if (listing->inode[i])
-			inode_forget(listing->tree, listing->inode[i], 1);
-	entries_done(&listing->entries);
-	free(listing->tail);
-	free(listing->inode);
-}
-
 /* view: that of the listing, which has ended. */
 static int list_entry(struct listing *listing, size_t i, const struct view *view, bool patient,
 		      tree_entry_fn *fn, void *arg)
@@ -174,7 +164,12 @@ static int list_block(struct tree *tree, struct inode *dir, uint64_t *after, uin
 	more = listing.seen == most && listing.after > before;
 	if (r == 0)
 		*after = listing.after;
-	list_forget(&listing);
+	for (size_t i = 0; i < listing.known; i++)
+		if (listing.inode[i])
+			inode_forget(tree, listing.inode[i], 1);
+	entries_done(&listing.entries);
+	free(listing.tail);
+	free(listing.inode);
 	listed->stopped = r > 0;
 	if (r > 0)
 		return 0;

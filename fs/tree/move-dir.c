@@ -50,16 +50,6 @@ static void outside_done(struct outside *outside)
 	free(outside->item);
 }
 
-/* Takes the paths over. */
-static int outside_add(struct outside *outside, uint64_t ino, struct buf *from, struct buf *to)
-{
-	if (ARRAY_ROOM(outside->item, outside->count, outside->room) < 0)
-		return -ENOMEM;
-	outside->item[outside->count++] = (struct above){ ino, *from, *to };
-	*from = *to = (struct buf){ 0 };
-	return 0;
-}
-
 /* What a path is by the layout; the place gets its session and key. */
 static int outside_judge(const struct outside *outside, const struct buf *path, bool is_dir,
 			 struct place *place)
@@ -92,7 +82,13 @@ static int move_above(struct outside *outside, uint64_t ino, struct buf *from, s
 		return becomes;
 	if (is != becomes || is == LAYOUT_SESSION)
 		return unless_empty(outside, ino);
-	return is == LAYOUT_ABOVE ? outside_add(outside, ino, from, to) : 0;
+	if (is != LAYOUT_ABOVE)
+		return 0;
+	if (ARRAY_ROOM(outside->item, outside->count, outside->room) < 0)
+		return -ENOMEM;
+	outside->item[outside->count++] = (struct above){ ino, *from, *to };
+	*from = *to = (struct buf){ 0 };
+	return 0;
 }
 
 /* Give the node its session and key, if they are free. */

@@ -336,15 +336,6 @@ struct levels {
 	uint64_t top; /* the directory that moves */
 };
 
-static void levels_done(struct levels *levels)
-{
-	for (size_t i = 0; i < levels->count; i++) {
-		buf_done(&levels->item[i].dirs);
-		buf_done(&levels->item[i].dirs_to);
-	}
-	free(levels->item);
-}
-
 /* name.data NULL: dirs are the directory's own already. */
 static int level_fill(struct level *level, struct bytes dirs, struct bytes dirs_to,
 		      struct bytes name)
@@ -428,7 +419,11 @@ int relocations_below(struct placing *placing, uint64_t dir, struct bytes sessio
 		levels.item[i] = (struct level){ 0 };
 		r = relocate_level(&to, &level, &levels);
 	}
-	levels_done(&levels);
+	for (size_t i = 0; i < levels.count; i++) {
+		buf_done(&levels.item[i].dirs);
+		buf_done(&levels.item[i].dirs_to);
+	}
+	free(levels.item);
 	return r;
 }
 

@@ -107,11 +107,6 @@ static int move_content(struct tree *tree, struct view *view, struct moving *mov
 	return r;
 }
 
-static bool same_key(const struct backend_node *a, const struct backend_node *b)
-{
-	return bytes_equal(a->session, b->session) && bytes_equal(a->key, b->key);
-}
-
 /* Find what the file will be.  over: the file that it replaces, or NULL; its entry keeps its id, so
  * that a listing under way finds the name. */
 static int moving_plan(struct tree *tree, struct view *view, struct moving *moving,
@@ -173,7 +168,9 @@ static int moving_plan(struct tree *tree, struct view *view, struct moving *movi
 	if (inode->node.kind == node->kind && (exchange || (!takes_over && !takes_rows)))
 		return relocations_add(&moving->files, &inode->node, node);
 	return move_content(tree, view, moving,
-			    exchange || !(over || takes_rows) || same_key(&inode->node, node),
+			    exchange || !(over || takes_rows) ||
+				    (bytes_equal(inode->node.session, node->session) &&
+				     bytes_equal(inode->node.key, node->key)),
 			    batch);
 }
 
@@ -418,16 +415,6 @@ static int rename_exchange(struct tree *tree, struct view *view, struct moving *
 	return 0;
 }
 
-/* 1 when there is nothing to do. */
-static int rename_judge(const struct inode *inode, const struct inode *over, unsigned flags)
-{
-	if ((flags & RENAME_NOREPLACE) && over)
-		return -EEXIST;
-	if ((flags & RENAME_EXCHANGE) && !over)
-		return -ENOENT;
-	return over == inode;
-}
-
 /* The two names are looked up; over may be NULL. */
 static int rename_found(struct tree *tree, struct view *view, struct moving *moving,
 			struct inode *over, uint64_t over_id, struct bytes name, unsigned flags)
@@ -552,7 +539,12 @@ static int rename_once(struct tree *tree, struct inode *dir, struct bytes name,
 		return r;
 	moving.inode = pair.inode;
 	moving.id = pair.id;
-	r = rename_judge(moving.inode, pair.over, flags);
+	if ((flags & RENAME_NOREPLACE) && pair.over)
+		r = -EEXIST;
+	else if ((flags & RENAME_EXCHANGE) && !pair.over)
+		r = -ENOENT;
+	else
+		r = pair.over == pair.inode; /* 1: there is nothing to do */
 	if (r == 0 && !pair.exchange)
 		r = away_take(tree, &view, &pair, pid, taking, notes);
 	if (r == 0)

@@ -19,12 +19,6 @@ struct seeking {
 	bool found;
 };
 
-static bool is_below(const struct buf *path, struct bytes dir)
-{
-	return path->size > dir.size && bytes_starts_with(buf_bytes(path), dir) &&
-	       path->data[dir.size] == '/';
-}
-
 /* Where a key will lie, or its session. */
 static int lies_below(const struct seeking *seeking, struct bytes session, struct bytes key)
 {
@@ -37,7 +31,11 @@ static int lies_below(const struct seeking *seeking, struct bytes session, struc
 		r = layout_state(layout, session, key, kinds[i], &path);
 	if (r == -ENOENT)
 		r = layout_session(layout, session, &path);
-	return r < 0 ? r : is_below(&path, seeking->path);
+	if (r < 0)
+		return r;
+	return path.size > seeking->path.size &&
+	       bytes_starts_with(buf_bytes(&path), seeking->path) &&
+	       path.data[seeking->path.size] == '/';
 }
 
 static int on_key(void *arg, struct bytes session, struct bytes key,
@@ -88,14 +86,6 @@ static int heed_session(struct tree *tree, struct view *view, struct bytes sessi
 	if (r < 0 || !seeking.found)
 		return MIN(r, 0);
 	return rest_want(tree, session, (struct bytes){ 0 });
-}
-
-static int heed_key(struct tree *tree, struct view *view, struct bytes session, struct bytes key)
-{
-	struct backend_key_stat stat;
-	int r = ASK(view, key_stat, session, key, &stat);
-
-	return r == -ENOENT ? 0 : r < 0 ? r : rest_want(tree, session, key);
 }
 
 /* One of the sessions that will lie below a directory has it made; it may have been moved. */
@@ -156,8 +146,14 @@ int rest_heed(struct tree *tree, struct view *view, struct inode *dir, struct by
 		return rest_heed_session(tree, dir);
 	if (place->kind == BACKEND_SESSION)
 		return heed_session(tree, view, buf_bytes(&place->session));
-	if (kind_is_state(place->kind))
-		return heed_key(tree, view, buf_bytes(&place->session), buf_bytes(&place->key));
+	if (kind_is_state(place->kind)) {
+		const struct bytes session = buf_bytes(&place->session),
+				   key = buf_bytes(&place->key);
+		struct backend_key_stat stat;
+		int r = ASK(view, key_stat, session, key, &stat);
+
+		return r == -ENOENT ? 0 : r < 0 ? r : rest_want(tree, session, key);
+	}
 	return tree->layout ? heed_above(tree, view, dir, name) : 0;
 }
 
