@@ -18,11 +18,6 @@
 #include "backend/base/cleanup.h"
 #include "backend/base/descriptor.h"
 
-static uint64_t bit(int number)
-{
-	return UINT64_C(1) << (number - 1);
-}
-
 /* Signals that do not end a process by default. */
 static uint64_t harmless(void)
 {
@@ -31,7 +26,7 @@ static uint64_t harmless(void)
 	uint64_t set = 0;
 
 	for (size_t i = 0; i < ARRAY_SIZE(numbers); i++)
-		set |= bit(numbers[i]);
+		set |= UINT64_C(1) << (numbers[i] - 1);
 	return set;
 }
 

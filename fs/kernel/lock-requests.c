@@ -379,13 +379,6 @@ static void request_set(void *owner, void *arg)
 	answer(session, &request->wait);
 }
 
-/* The lease that a lock of this file needs: after its end the program may rely on what it has read
- * before. */
-static uint64_t lease_of(const struct open_file *file)
-{
-	return file->lease ? file->lease : handle_lock_lease(file->handle);
-}
-
 static struct lock_request *request_new(fuse_req_t req, struct open_file *file)
 {
 	struct lock_request *request = calloc(1, sizeof(*request));
@@ -401,7 +394,8 @@ static struct lock_request *request_new(fuse_req_t req, struct open_file *file)
 		.file = file->id,
 		.silent = !file->flushes,
 		.maps = file->by_name == TREE_MEMORY,
-		.lease = lease_of(file),
+		/* After its end the program may rely on what it has read before. */
+		.lease = file->lease ? file->lease : handle_lock_lease(file->handle),
 	};
 	return request;
 }
@@ -520,19 +514,6 @@ struct lock_close {
 	struct handle *handle; /* to be freed behind that, or NULL */
 };
 
-/* Pass the right to map to another open file that may be mapped, since the kernel writes pages by
- * any of them. */
-static void pass_right(struct session *session, const struct lock_close *close)
-{
-	struct locks *locks = &session->locks->locks;
-	uint64_t next = locks_maps(locks, close->ino, close->file) ?
-				maps_file_left(session, close->ino) :
-				0;
-
-	if (next)
-		(void)locks_map(locks, close->ino, next);
-}
-
 static void close_now(void *owner, void *arg)
 {
 	struct session *session = owner;
@@ -545,7 +526,15 @@ static void close_now(void *owner, void *arg)
 		locks_flush(&requests->locks, close->ino, close->file, close->owner, tick_now(),
 			    &ended);
 	} else {
-		pass_right(session, close);
+		/* The right to map goes to another open file that may be mapped, since the kernel
+		 * writes pages by any of them. */
+		struct locks *locks = &session->locks->locks;
+		uint64_t next = locks_maps(locks, close->ino, close->file) ?
+					maps_file_left(session, close->ino) :
+					0;
+
+		if (next)
+			(void)locks_map(locks, close->ino, next);
 		locks_release(&requests->locks, close->ino, close->file, &ended);
 	}
 	pthread_mutex_unlock(&requests->lock);

@@ -290,13 +290,6 @@ static void held_take(struct lock_file *file, struct lock_open *open, const stru
 	held_enter(file, open, spare_take(spare), lock);
 }
 
-static struct held *whole_held(const struct lock_file *file, const struct lock *lock)
-{
-	struct lock_open *open = open_find(file, lock->file);
-
-	return open ? open->whole : NULL;
-}
-
 /* Cut a range out of one that is held. */
 static void range_cut(struct lock_file *file, struct held *held, const struct lock *lock,
 		      struct spare *spare)
@@ -358,7 +351,8 @@ static bool range_apply(struct lock_file *file, struct lock_open *open, const st
 static bool whole_apply(struct lock_file *file, struct lock_open *open, const struct lock *lock,
 			struct spare *spare)
 {
-	struct held *own = whole_held(file, lock);
+	struct lock_open *by = open_find(file, lock->file);
+	struct held *own = by ? by->whole : NULL;
 	bool less = own && is_less(lock->type, own->lock.type);
 
 	if (own)

@@ -12,13 +12,6 @@ enum { DEADLOCK_OWNERS = 128 };
 
 /* Waiting. */
 
-static void wait_add(struct locks *locks, struct lock_wait *wait)
-{
-	wait->next = NULL;
-	*locks->last = wait;
-	locks->last = &wait->next;
-}
-
 static struct lock_wait *wait_remove(struct locks *locks, struct lock_wait **link)
 {
 	struct lock_wait *wait = *link;
@@ -139,7 +132,9 @@ static int must_wait(struct locks *locks, struct lock_wait *wait, int64_t now)
 		return -EAGAIN;
 	if (wait->sleeps && !wait->lock.whole && is_deadlock(locks, &wait->lock))
 		return -EDEADLK;
-	wait_add(locks, wait);
+	wait->next = NULL;
+	*locks->last = wait;
+	locks->last = &wait->next;
 	return 1;
 }
 

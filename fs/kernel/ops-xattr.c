@@ -16,19 +16,16 @@ void op_setxattr(fuse_req_t req, fuse_ino_t nodeid, const char *name, const char
 					bytes_str(name), bytes_make(value, size), flags));
 }
 
-/* No name, no value: ls asks each file for its label until it hears that there are none. */
-static int no_label(const char *name)
-{
-	return strcmp(name, "security.selinux") == 0 ? -EOPNOTSUPP : -ENODATA;
-}
-
 void op_getxattr(fuse_req_t req, fuse_ino_t nodeid, const char *name, size_t size)
 {
 	_cleanup_(buf_done) struct buf value = { 0 };
 	int r = tree_get_xattr(request_tree(req), request_inode(req, nodeid), bytes_str(name),
 			       &value);
 
-	reply_xattr(req, r == -ENODATA ? no_label(name) : r, buf_bytes(&value), size);
+	/* ls asks each file for its label until it hears that there are none. */
+	if (r == -ENODATA && strcmp(name, "security.selinux") == 0)
+		r = -EOPNOTSUPP;
+	reply_xattr(req, r, buf_bytes(&value), size);
 }
 
 /* List these only for root; for other users the kernel refuses their values. */

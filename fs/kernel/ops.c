@@ -17,19 +17,6 @@
 #include "fs/kernel/streams.h"
 #include "backend/base/cleanup.h"
 
-/*
- * Requests by io_uring take half the time, but libfuse (3.18) serves them in a way that does not
- * work here.  One thread serves all requests of a processor, one after the other, and ours may wait
- * for each other: a notice of a page waits for the read of it.  A request that is answered later,
- * when a lock is released, holds one of the few slots of its processor, so some waiting requests
- * may keep out the one that would end their wait.  Signals do not reach requests that wait.  And a
- * process with a ring can make it open files and sockets, past the filter of system calls.
- */
-static void refuse_ring(struct fuse_conn_info *conn)
-{
-	library_refuse(conn, FUSE_CAP_OVER_IO_URING);
-}
-
 static void op_init(void *userdata, struct fuse_conn_info *conn)
 {
 	struct session *session = userdata;
@@ -46,7 +33,16 @@ static void op_init(void *userdata, struct fuse_conn_info *conn)
 	/* When an asynchronous write past the page cache is done, the kernel leaves the pages in it
 	 * that another process has read meanwhile. */
 	library_refuse(conn, FUSE_CAP_ASYNC_DIO);
-	refuse_ring(conn);
+	/*
+	 * Requests by io_uring take half the time, but libfuse (3.18) serves them in a way that
+	 * does not work here.  One thread serves all requests of a processor, one after the other,
+	 * and ours may wait for each other: a notice of a page waits for the read of it.  A request
+	 * that is answered later, when a lock is released, holds one of the few slots of its
+	 * processor, so some waiting requests may keep out the one that would end their wait.
+	 * Signals do not reach requests that wait.  And a process with a ring can make it open
+	 * files and sockets, past the filter of system calls.
+	 */
+	library_refuse(conn, FUSE_CAP_OVER_IO_URING);
 	if (library_want(conn, FUSE_CAP_DIRECT_IO_ALLOW_MMAP))
 		session->direct_mmap = true;
 	tree_set_direct_mmap(session->tree, session->direct_mmap);

@@ -199,17 +199,6 @@ void session_stop(struct session *session)
 	fuse_session_exit(session->fuse);
 }
 
-/* A daemon that has dropped the right to unmount lets another process do it.  libfuse then finds
- * the device cut off, and does not try. */
-static void session_unmount(struct session *session)
-{
-	if (session->options.unmount && !device_is_cut(session)) {
-		session->options.unmount(session->options.arg);
-		device_cut(session);
-	}
-	fuse_session_unmount(session->fuse);
-}
-
 void session_free(struct session *session)
 {
 	if (!session)
@@ -218,7 +207,13 @@ void session_free(struct session *session)
 		notify_stop(session);
 		lock_requests_stop(session);
 		streams_stop(session);
-		session_unmount(session);
+		/* A daemon that has dropped the right to unmount lets another process do it.
+		 * libfuse then finds the device cut off, and does not try. */
+		if (session->options.unmount && !device_is_cut(session)) {
+			session->options.unmount(session->options.arg);
+			device_cut(session);
+		}
+		fuse_session_unmount(session->fuse);
 	}
 	while (session->files) {
 		struct handle *handle = open_file_free(session, session->files);

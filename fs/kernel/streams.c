@@ -122,18 +122,10 @@ static void play_round(struct streams *streams)
 	wake_pollers(streams);
 }
 
-/* Only the end wakes the thread. */
-static void pause_behind(struct streams *streams)
-{
-	int64_t until = tick_now() + PAUSE_NS;
-
-	while (!streams->stopping && tick_cond_wait(&streams->changed, &streams->lock, until) == 0)
-		;
-}
-
 static void *streams_run(void *arg)
 {
 	struct streams *streams = arg;
+	int64_t until;
 
 	pthread_mutex_lock(&streams->lock);
 	while (!streams->stopping) {
@@ -143,7 +135,11 @@ static void *streams_run(void *arg)
 		streams->asleep = false;
 		streams->happened = false;
 		play_round(streams);
-		pause_behind(streams);
+		/* Only the end wakes the thread. */
+		until = tick_now() + PAUSE_NS;
+		while (!streams->stopping &&
+		       tick_cond_wait(&streams->changed, &streams->lock, until) == 0)
+			;
 	}
 	pthread_mutex_unlock(&streams->lock);
 	return NULL;
