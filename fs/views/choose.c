@@ -292,12 +292,6 @@ static int directory_begin(struct tree *tree, struct inode *of, struct window_vi
 	return r;
 }
 
-static bool shows_rows(const struct question *question, const struct inode *of)
-{
-	return of->node.kind == BACKEND_LIST ||
-	       (of->node.kind == BACKEND_SINGLE && question->as == QUESTION_TEXT);
-}
-
 int window_view_begin(struct tree *tree, struct inode *of, struct window_view *view)
 {
 	WITH_READ_LOCK(tree);
@@ -311,7 +305,8 @@ int window_view_begin(struct tree *tree, struct inode *of, struct window_view *v
 		return -ESTALE;
 	if (question_gathers(view->question))
 		return directory_begin(tree, of, view);
-	if (!shows_rows(view->question, of))
+	if (of->node.kind != BACKEND_LIST &&
+	    (of->node.kind != BACKEND_SINGLE || view->question->as != QUESTION_TEXT))
 		return 0;
 	return of->apart ? -EIO : list_begin(tree, of, view);
 }
@@ -422,20 +417,17 @@ int window_choose(struct window_view *view, struct version **ret_version)
 	return r;
 }
 
-static bool is_choice(const struct window_choice *choice, const struct window_view *view)
-{
-	return choice->ino == view->ino && choice->changed == view->changed &&
-	       choice->rows.version == view->rows.version && choice->rows.end == view->rows.end;
-}
-
 /* With ages, the choice differs each time. */
 int window_choose_items(struct window_view *view, struct window *items)
 {
+	const struct window_choice *choice = &items->choice;
 	bool known;
 	int r;
 
 	pthread_mutex_lock(&items->lock);
-	known = is_choice(&items->choice, view) && !question_has_ages(view->question);
+	known = choice->ino == view->ino && choice->changed == view->changed &&
+		choice->rows.version == view->rows.version && choice->rows.end == view->rows.end &&
+		!question_has_ages(view->question);
 	if (known)
 		view->rows = items->choice.rows;
 	pthread_mutex_unlock(&items->lock);

@@ -205,14 +205,6 @@ static int64_t grows_by(const struct compacting *compacting)
 	return (int64_t)compacting->lines.size - (int64_t)compacting->row_bytes;
 }
 
-/* With the newline, if the last line had none. */
-static int64_t file_grows_by(const struct compacting *compacting)
-{
-	const uint32_t before = compacting->inode->node.flags, after = compacting->node.flags;
-
-	return grows_by(compacting) + ((before & ~after & BACKEND_NO_NEWLINE) != 0);
-}
-
 static void emit_pieces(struct compacting *compacting, struct bytes pieces)
 {
 	const struct backend_node *node = &compacting->node;
@@ -228,54 +220,30 @@ static void emit_pieces(struct compacting *compacting, struct bytes pieces)
 	}
 }
 
-/* Delete the marks within, and put one where the replaced part ends: otherwise two neighbouring
- * marks would be further apart after each compaction between them. */
-static void emit_marks(struct compacting *compacting)
-{
-	struct batch *batch = &compacting->batch;
-	uint64_t end = compacting->offset + compacting->piece_bytes + compacting->row_bytes;
-	uint64_t ino = compacting->node.ino;
-
-	if (compacting->first <= compacting->last)
-		batch_mark_delete_until(batch, ino, compacting->offset + 1,
-					end + !compacting->count);
-}
-
-static void emit_end_mark(struct compacting *compacting)
-{
-	uint64_t end = compacting->offset + compacting->lines.size;
-
-	if (compacting->count)
-		end += compacting->piece_bytes;
-	if (end)
-		batch_mark_put(&compacting->batch, compacting->node.ino, end,
-			       compacting->first + compacting->count);
-}
-
-/* Whether anything follows. */
-static bool is_followed(const struct compacting *compacting)
-{
-	const struct list_state *list = &compacting->inode->list;
-
-	return compacting->last < list->next - 1 || list->piece_seq;
-}
-
 static void emit_begin(struct compacting *compacting, struct bytes pieces)
 {
 	struct batch *batch = &compacting->batch;
 	const struct backend_node *node = &compacting->node;
 	int64_t first = compacting->first, last = compacting->last;
+	uint64_t end = compacting->offset + compacting->lines.size +
+		       (compacting->count ? compacting->piece_bytes : 0);
 
 	batch_guard_rows(batch, node->session, node->key);
 	batch_node_put(batch, node);
 	if (compacting->pieces_move)
 		batch_piece_delete_until(batch, node->ino, first, last_piece(compacting));
-	emit_marks(compacting);
+	/* Delete the marks within, and put one where the replaced part ends: otherwise two
+	 * neighbouring marks would be further apart after each compaction between them. */
+	if (first <= last)
+		batch_mark_delete_until(batch, node->ino, compacting->offset + 1,
+					compacting->offset + compacting->piece_bytes +
+						compacting->row_bytes + !compacting->count);
 	if (first + compacting->count <= last)
 		batch_row_delete(batch, node->session, node->key, first + compacting->count, last);
-	if (is_followed(compacting)) {
+	if (last < compacting->inode->list.next - 1 || compacting->inode->list.piece_seq) {
 		batch_rows_shift(batch, node, last + 1, places(compacting), grows_by(compacting));
-		emit_end_mark(compacting);
+		if (end)
+			batch_mark_put(batch, node->ino, end, first + compacting->count);
 	}
 	if (compacting->pieces_move)
 		emit_pieces(compacting, pieces);
@@ -344,6 +312,7 @@ static int compact_commit(struct compacting *compacting)
 					.arg = compacting };
 	unsigned flags = grows_by(compacting) < 0 ? BACKEND_FREES : 0;
 	struct bytes pieces = { 0 };
+	bool newline;
 	int r = compacting->pieces.size ? stage_map(&compacting->pieces, &pieces) : 0;
 
 	if (r < 0)
@@ -352,7 +321,10 @@ static int compact_commit(struct compacting *compacting)
 	r = emit_lines(compacting, &compacting->batch, compacting->batch.count + EMIT_FIRST);
 	if (r < 0)
 		return r;
-	batch_grows(&compacting->batch, compacting->inode->node.parent, file_grows_by(compacting));
+	/* With the newline, if the last line had none. */
+	newline = compacting->inode->node.flags & ~compacting->node.flags & BACKEND_NO_NEWLINE;
+	batch_grows(&compacting->batch, compacting->inode->node.parent,
+		    grows_by(compacting) + newline);
 	if (!compacting->at.rest.size)
 		return tree_commit(compacting->tree, &compacting->batch, flags);
 	compacting->behind_first = compacting->at;
@@ -378,12 +350,6 @@ static void plan_node(struct compacting *compacting, int64_t mtime)
 
 /* Publishing. */
 
-static bool is_the_same(const struct window *window, const struct inode *inode)
-{
-	return inode->node.kind == BACKEND_LIST && inode->node.nlink && !inode->gone &&
-	       inode->node.generation == window->generation;
-}
-
 /* At the very front, where other programs may have put rows below 0. */
 static int plan_front(struct compacting *compacting)
 {
@@ -404,13 +370,6 @@ static int plan_front(struct compacting *compacting)
 	return 0;
 }
 
-/* False: a program has put a row at an end of the numbers. */
-static bool has_room(const struct compacting *compacting)
-{
-	return compacting->first > INT64_MIN &&
-	       compacting->inode->list.next < INT64_MAX - (int64_t)compacting->bytes.size;
-}
-
 static int plan(struct compacting *compacting)
 {
 	struct inode *inode = compacting->inode;
@@ -421,7 +380,9 @@ static int plan(struct compacting *compacting)
 		r = content_size(compacting->tree, view, inode, &compacting->size_before);
 	if (r == 0)
 		r = plan_front(compacting);
-	if (r == 0 && !has_room(compacting))
+	/* A program has put a row at an end of the numbers. */
+	if (r == 0 && (compacting->first == INT64_MIN ||
+		       inode->list.next >= INT64_MAX - (int64_t)compacting->bytes.size))
 		r = -EFBIG;
 	if (r == 0)
 		r = plan_same(compacting);
@@ -486,7 +447,8 @@ static int compact_once(struct tree *tree, struct window *window, struct bytes b
 	WITH_INODE_LOCK(inode);
 	int r;
 
-	if (!is_the_same(window, inode))
+	if (inode->node.kind != BACKEND_LIST || !inode->node.nlink || inode->gone ||
+	    inode->node.generation != window->generation)
 		return 1;
 	if (inode->apart)
 		return -EIO;

@@ -22,20 +22,14 @@ struct window_listing {
 	void *arg;
 };
 
-/* Under tree.lock. */
-static bool is_sidecar(const struct window_listing *listing, struct bytes name,
-		       const struct shown *shown)
-{
-	return S_ISREG(shown->st.st_mode) && bytes_ends_with(name, names_suffix(BACKEND_HASH)) &&
-	       place_kind(listing->tree, listing->of, name) == BACKEND_HASH;
-}
-
 static int list_shown_name(void *arg, struct bytes name, struct inode *inode,
 			   const struct shown *shown, uint64_t position)
 {
 	const struct window_listing *listing = arg;
 
-	if (is_sidecar(listing, name, shown))
+	/* A sidecar is not listed. */
+	if (S_ISREG(shown->st.st_mode) && bytes_ends_with(name, names_suffix(BACKEND_HASH)) &&
+	    place_kind(listing->tree, listing->of, name) == BACKEND_HASH)
 		return 0;
 	return listing->fn(listing->arg, name, inode, shown, position);
 }

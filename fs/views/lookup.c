@@ -122,25 +122,22 @@ static int lookup_once(struct tree *tree, const struct inode *dir, struct window
 	return r > 0 ? -ESTALE : r;
 }
 
-static int question_look(struct tree *tree, struct inode *dir, struct bytes name, bool alone,
-			 struct inode **ret_inode)
+int window_lookup(struct tree *tree, struct inode *dir, struct bytes name, pid_t pid,
+		  struct inode **ret_inode)
 {
 	struct window_wanted wanted = {
 		.asked = dir->window->asked,
 		.parent = dir->ino,
 		.name = name,
-		.alone = alone,
 	};
+	int r;
 
-	return TREE_RETRY(tree, lookup_once(tree, dir, &wanted, ret_inode));
-}
-
-int window_lookup(struct tree *tree, struct inode *dir, struct bytes name, pid_t pid,
-		  struct inode **ret_inode)
-{
-	int r = dir->window->list ?
-			item_lookup(tree, dir, name, ret_inode) :
-			question_look(tree, dir, name, again_looks(tree, pid), ret_inode);
+	if (dir->window->list) {
+		r = item_lookup(tree, dir, name, ret_inode);
+	} else {
+		wanted.alone = again_looks(tree, pid);
+		r = TREE_RETRY(tree, lookup_once(tree, dir, &wanted, ret_inode));
+	}
 
 	window_used(tree, dir);
 	forget_outlived(tree);

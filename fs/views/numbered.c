@@ -80,15 +80,6 @@ static void keep_block(struct documents *documents)
 	documents->count = MIN(documents->count, documents->block);
 }
 
-static bool is_numbered(const struct documents *documents, const struct backend_entry *entry,
-			const struct backend_node *node, int64_t *ret_number)
-{
-	return node->kind == BACKEND_SINGLE && names_number(entry->name, ret_number) &&
-	       *ret_number >= documents->question->items_from &&
-	       *ret_number <= documents->question->items_to &&
-	       sound_entry(entry->parent, entry->id, node) && !sound_node(node);
-}
-
 /* The work for a name and for a document, as bytes of a list that take about as long. */
 enum { ENTRY_WORK = 256, DOCUMENT_WORK = 16 << 10 };
 
@@ -99,7 +90,10 @@ static int see_entry(void *arg, const struct backend_entry *entry, const struct 
 	int r;
 
 	r = check_patience(ENTRY_WORK);
-	if (r < 0 || !is_numbered(documents, entry, node, &item.number))
+	if (r < 0 || node->kind != BACKEND_SINGLE || !names_number(entry->name, &item.number) ||
+	    item.number < documents->question->items_from ||
+	    item.number > documents->question->items_to ||
+	    !sound_entry(entry->parent, entry->id, node) || sound_node(node))
 		return r;
 	documents->seen++;
 	if (documents->bounded && (documents->back ? compare(&item, &documents->bound) >= 0 :

@@ -142,11 +142,6 @@ static int meet_writer(struct tree *tree, struct inode *inode, pid_t pid)
 	return again_is(tree, pid, inode->ino) ? true : -ESTALE;
 }
 
-static bool takes_saves(const struct window *window)
-{
-	return window->rows.list && question_only_items(window->asked->question);
-}
-
 static int open_saving(struct tree *tree, struct through *through, int flags, pid_t pid, bool joins)
 {
 	struct inode *inode = through->inode;
@@ -154,7 +149,8 @@ static int open_saving(struct tree *tree, struct through *through, int flags, pi
 	bool cuts = flags & O_TRUNC;
 	int r = 0;
 
-	if (tree->options.read_only || !takes_saves(window))
+	if (tree->options.read_only || !window->rows.list ||
+	    !question_only_items(window->asked->question))
 		return -EROFS;
 	if (!window->asked->question->if_version.data && (cuts || (flags & O_ACCMODE) == O_WRONLY))
 		return saving_refuse(window);

@@ -25,23 +25,21 @@ int saving_refuse(const struct window *window)
 	return -EINVAL;
 }
 
-/* Where a window without rows stands in its list. */
-static int64_t place_of_none(const struct window *window)
-{
-	int64_t from = window->asked->question->items_from;
-
-	return from == INT64_MIN ? 0 : MIN(from, window->rows.end);
-}
-
 static void join(struct window *window)
 {
 	struct window_saving *saving = &window->saving;
 	const struct window_rows *rows = &window->rows;
+	const int64_t items_from = window->asked->question->items_from;
 
 	if (saving->writers++ || window->generation != rows->generation)
 		return;
-	saving->first = rows->from <= rows->to ? rows->from : place_of_none(window);
-	saving->last = rows->from <= rows->to ? rows->to : saving->first - 1;
+	saving->first = rows->from;
+	saving->last = rows->to;
+	/* A window without rows stands where they would be in its list. */
+	if (rows->from > rows->to) {
+		saving->first = items_from == INT64_MIN ? 0 : MIN(items_from, rows->end);
+		saving->last = saving->first - 1;
+	}
 }
 
 static int stage_begin(struct window *window, bool keep)

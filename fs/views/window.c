@@ -145,15 +145,6 @@ static void slot_enter(struct tree *tree, struct inode *inode)
 	*window->link = inode;
 }
 
-static void window_link(struct tree *tree, struct inode *inode, bool alone)
-{
-	pthread_mutex_lock(&tree->table_lock);
-	if (!alone)
-		slot_enter(tree, inode);
-	queue_enter(tree, inode);
-	pthread_mutex_unlock(&tree->table_lock);
-}
-
 /* Under tree.table_lock. */
 static void window_leave(struct window *window)
 {
@@ -291,7 +282,11 @@ int window_new(struct tree *tree, const struct window_wanted *wanted, struct ino
 	if (r < 0)
 		return r;
 	inode_enter(tree, *ret_inode);
-	window_link(tree, *ret_inode, is_alone(wanted));
+	pthread_mutex_lock(&tree->table_lock);
+	if (!is_alone(wanted))
+		slot_enter(tree, *ret_inode);
+	queue_enter(tree, *ret_inode);
+	pthread_mutex_unlock(&tree->table_lock);
 	return 0;
 }
 

@@ -213,12 +213,6 @@ static const struct clause *clause_of(struct bytes name)
 	return NULL;
 }
 
-static bool goes_with(const struct clause *clause, const struct question *question)
-{
-	return question->as == QUESTION_EVENTS ? clause->of_events :
-						 !question_gathers(question) || !clause->of_version;
-}
-
 /* Decode a part of the clause, in memory of the filter. */
 static int decode(struct parsing *parsing, struct bytes name, const char *what, struct bytes part,
 		  struct bytes *ret_value)
@@ -288,7 +282,9 @@ static int take_clause(struct parsing *parsing, struct bytes text)
 	bit = 1U << (clause - clauses);
 	if (!clause->many && parsing->seen & bit)
 		return refuse(parsing, "%.*s= appears twice", SHOWN(name));
-	if (!goes_with(clause, parsing->question))
+	if (parsing->question->as == QUESTION_EVENTS ?
+		    !clause->of_events :
+		    question_gathers(parsing->question) && clause->of_version)
 		return refuse(parsing, "%.*s= does not go with as=%s", SHOWN(name),
 			      forms[parsing->question->as]);
 	parsing->seen |= bit;

@@ -61,15 +61,6 @@ struct scan {
 	bool fits[SIDES]; /* a value of a member */
 };
 
-static uint32_t child_of(const struct question_filter *filter, uint32_t node, struct bytes key)
-{
-	uint32_t child = filter->nodes[node].child;
-
-	while (child && !string_is(key, filter->nodes[child].key, false))
-		child = filter->nodes[child].sibling;
-	return child;
-}
-
 static bool is_one_of(const struct question_filter *filter, uint32_t value, struct bytes text,
 		      bool string, bool any_case)
 {
@@ -80,18 +71,6 @@ static bool is_one_of(const struct question_filter *filter, uint32_t value, stru
 	return false;
 }
 
-static void find_shape(struct scan *scan, enum shape shape, uint8_t rank, struct bytes text)
-{
-	struct made_by *made_by = &scan->made_by[shape];
-
-	if (!rank || (made_by->rank && made_by->rank <= rank))
-		return;
-	made_by->rank = rank;
-	for (enum side side = INCLUDES; side < SIDES; side++)
-		made_by->fits[side] = is_one_of(scan->filter, scan->filter->made_by[shape][side],
-						text, true, shape == SHAPE_ROLE);
-}
-
 /* The text is what is between the quotes of a string. */
 static void find_value(struct scan *scan, uint32_t at, struct bytes text, bool string)
 {
@@ -100,8 +79,18 @@ static void find_value(struct scan *scan, uint32_t at, struct bytes text, bool s
 	for (enum side side = INCLUDES; side < SIDES; side++)
 		scan->fits[side] |=
 			is_one_of(scan->filter, node->values[side], text, string, false);
-	for (enum shape shape = SHAPE_ROLE; string && shape < SHAPES; shape++)
-		find_shape(scan, shape, node->rank[shape], text);
+	for (enum shape shape = SHAPE_ROLE; string && shape < SHAPES; shape++) {
+		struct made_by *made_by = &scan->made_by[shape];
+		const uint8_t rank = node->rank[shape];
+
+		if (!rank || (made_by->rank && made_by->rank <= rank))
+			continue;
+		made_by->rank = rank;
+		for (enum side side = INCLUDES; side < SIDES; side++)
+			made_by->fits[side] =
+				is_one_of(scan->filter, scan->filter->made_by[shape][side], text,
+					  true, shape == SHAPE_ROLE);
+	}
 }
 
 /* Whether the rest of the line cannot change the answer. */
@@ -128,6 +117,7 @@ static void scan_members(struct scan *scan, const char *at, const char *end)
 {
 	const struct question_filter *filter = scan->filter;
 	uint32_t node = 0, child;
+	struct bytes key;
 
 	while (at < end) {
 		const char *close;
@@ -140,7 +130,10 @@ static void scan_members(struct scan *scan, const char *at, const char *end)
 		if (byte != '"')
 			continue;
 		close = look_string(at, end);
-		child = child_of(filter, node, bytes_make(at, (size_t)(close - at)));
+		key = bytes_make(at, (size_t)(close - at));
+		child = filter->nodes[node].child;
+		while (child && !string_is(key, filter->nodes[child].key, false))
+			child = filter->nodes[child].sibling;
 		at = look_blanks(close + (close < end), end);
 		at = look_blanks(at + (at < end && *at == ':'), end);
 		if (at == end)

@@ -229,17 +229,6 @@ static void put_call(struct put *put, struct bytes value)
 
 static void put_result(struct put *put, struct bytes value);
 
-/* Some programs keep the result with its call. */
-static void put_call_and_result(struct put *put, struct bytes value)
-{
-	static const char *const results[] = { "result", "state.output", NULL };
-	struct bytes result = first_of(value, results);
-
-	put_call(put, value);
-	if (!is_empty(result))
-		put_result(put, result);
-}
-
 /* What a result says, as one line. */
 static void gather(struct put *put, struct bytes value, unsigned depth)
 {
@@ -370,6 +359,9 @@ static bool put_object(struct put *put, struct bytes object, bool tool, unsigned
 static bool put_part(struct put *put, enum part part, struct bytes value, struct bytes kind,
 		     bool tool, unsigned depth)
 {
+	static const char *const results[] = { "result", "state.output", NULL };
+	struct bytes result;
+
 	if (is_empty(value) || depth > DEPTH_MOST)
 		return false;
 	if (look_is(value, '[') && part != PART_RESULT)
@@ -383,7 +375,11 @@ static bool put_part(struct put *put, enum part part, struct bytes value, struct
 	case PART_THOUGHT:
 		return put_thought(put, value);
 	case PART_CALL:
-		put_call_and_result(put, value);
+		put_call(put, value);
+		/* Some programs keep the result with its call. */
+		result = first_of(value, results);
+		if (!is_empty(result))
+			put_result(put, result);
 		return true;
 	case PART_RESULT:
 		put_result(put, value);

@@ -70,17 +70,6 @@ static void blank(struct put *put, char byte)
 		visible(put, &byte, 1);
 }
 
-static void line_end(struct put *put)
-{
-	put->lines++;
-	if (put->how == PUT_FOLDED)
-		put->blank = put->shown;
-	else if (put->how == PUT_LINES)
-		put->ends++;
-	else
-		append(put, "\n", 1);
-}
-
 static uint32_t code_of(const unsigned char *at, size_t size)
 {
 	static const unsigned char masks[] = { 0, 0x7f, 0x1f, 0x0f, 0x07 };
@@ -116,7 +105,13 @@ static void character(struct put *put, const char *data, size_t size)
 
 	put->size += size;
 	if (*at == '\n') {
-		line_end(put);
+		put->lines++;
+		if (put->how == PUT_FOLDED)
+			put->blank = put->shown;
+		else if (put->how == PUT_LINES)
+			put->ends++;
+		else
+			append(put, "\n", 1);
 		return;
 	}
 	if (*at == ' ' || *at == '\t') {

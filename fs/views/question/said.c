@@ -53,24 +53,17 @@ static bool is_alone(const unsigned char *at, size_t size)
 	       (code >= 0x20000 && code <= 0x3ffff);
 }
 
-static size_t ascii(struct bytes bytes)
-{
-	size_t size = 0;
-
-	while (size < bytes.size && (signed char)bytes.data[size] > 0)
-		size++;
-	return size;
-}
-
 /* Bytes that are not characters become blanks. */
 static int said_put(struct bytes bytes, bool apart, struct buf *out)
 {
 	int r = 0;
 
 	while (r == 0 && bytes.size) {
-		size_t run = ascii(bytes), size;
+		size_t run = 0, size;
 		bool alone;
 
+		while (run < bytes.size && (signed char)bytes.data[run] > 0)
+			run++;
 		if (run) {
 			r = buf_append(out, bytes.data, run);
 			bytes = bytes_make(bytes.data + run, bytes.size - run);
