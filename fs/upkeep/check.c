@@ -349,13 +349,6 @@ static int check_node(struct checking *checking, const struct backend_node *node
 	return kind_is_state(node->kind) && node->nlink ? check_state(checking, node) : 0;
 }
 
-static int keep_node(void *arg, const struct backend_node *node)
-{
-	int r = backend_node_copy(node, arg);
-
-	return r < 0 ? r : 1;
-}
-
 static int check_nodes(struct checking *checking)
 {
 	struct view *view = &checking->view;
@@ -364,7 +357,7 @@ static int check_nodes(struct checking *checking)
 	for (uint64_t after = 0; r == 0;) {
 		struct backend_node node = { 0 };
 
-		r = ASK(view, node_list, after, false, keep_node, &node);
+		r = ASK(view, node_list, after, false, node_keep, &node);
 		if (r < 0 || !node.ino)
 			return r;
 		after = node.ino;

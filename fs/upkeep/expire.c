@@ -56,15 +56,6 @@ static bool fails_all(int error)
 	       error == -ENOTCONN;
 }
 
-static void part_done(struct expiring *expiring)
-{
-	for (size_t i = 0; i < expiring->count; i++) {
-		backend_node_done(&expiring->node[i]);
-		free(expiring->name[i]);
-	}
-	expiring->count = 0;
-}
-
 static void look_again(struct expiring *expiring, int64_t at)
 {
 	expiring->next = MIN(expiring->next, at);
@@ -193,7 +184,11 @@ static int expire_part(struct expiring *expiring)
 		else
 			look_again(expiring, expiring->due[i]);
 	}
-	part_done(expiring);
+	for (size_t i = 0; i < expiring->count; i++) {
+		backend_node_done(&expiring->node[i]);
+		free(expiring->name[i]);
+	}
+	expiring->count = 0;
 	return r < 0 ? r : more;
 }
 
@@ -274,22 +269,6 @@ static int64_t expire_all(struct tree *tree)
 	return MAX(expiring.next, expiring.now + SECONDS_LEAST * second);
 }
 
-/* The same, if this mount is on duty; otherwise it may become that. */
-static int64_t expire_ours(struct tree *tree)
-{
-	if (tree->backend->read_only)
-		return time_now() + SECONDS_MOST * second;
-	return backend_on_duty(tree->backend) ? expire_all(tree) :
-						time_now() + SECONDS_LEAST * second;
-}
-
-/* Not for long at a time, since the clock may be set. */
-static void wait_some(struct tree *tree, int64_t wait)
-{
-	tick_cond_wait(&tree->upkeep->changed, &tree->upkeep->lock,
-		       tick_now() + MIN(wait, SECONDS_WAIT * second));
-}
-
 static void *expire(void *arg)
 {
 	struct tree *tree = arg;
@@ -300,13 +279,21 @@ static void *expire(void *arg)
 
 		/* Longer than any wait is: the clock was set back. */
 		if (wait > 0 && wait <= SECONDS_MOST * second) {
-			wait_some(tree, wait);
+			/* Not for long at a time, since the clock may be set. */
+			tick_cond_wait(&tree->upkeep->changed, &tree->upkeep->lock,
+				       tick_now() + MIN(wait, SECONDS_WAIT * second));
 			continue;
 		}
 		/* A ttl that is set during the check counts. */
 		tree->upkeep->expire_at = INT64_MAX;
 		pthread_mutex_unlock(&tree->upkeep->lock);
-		next = expire_ours(tree);
+		/* This mount expires if it is on duty; otherwise it may come to be. */
+		if (tree->backend->read_only)
+			next = time_now() + SECONDS_MOST * second;
+		else if (backend_on_duty(tree->backend))
+			next = expire_all(tree);
+		else
+			next = time_now() + SECONDS_LEAST * second;
 		pthread_mutex_lock(&tree->upkeep->lock);
 		tree->upkeep->expire_at = MIN(tree->upkeep->expire_at, next);
 	}

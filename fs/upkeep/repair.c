@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "fs/api/repair.h"
 #include "fs/api/settings.h"
+#include "fs/base/entries.h"
 #include "fs/base/names.h"
 #include "fs/content/content.h"
 #include "fs/inode/inodes.h"
@@ -14,17 +15,14 @@
 #include <string.h>
 #include <sys/stat.h>
 
-typedef int lost_fn(struct mending *mending, struct backend_node *node);
+enum nodes {
+	NODES_SEEN,
+	NODES_LOST,
+	NODES_LOST_LINKED, /* lost, and not deleted before */
+};
 
-static int keep_node(void *arg, const struct backend_node *node)
-{
-	int r = backend_node_copy(node, arg);
-
-	return r < 0 ? r : 1;
-}
-
-/* Each node that was seen, or was not. */
-static int each_node(struct mending *mending, bool seen, lost_fn *fn)
+static int each_node(struct mending *mending, enum nodes which,
+		     int (*fn)(struct mending *mending, struct backend_node *node))
 {
 	int r = 0;
 
@@ -32,11 +30,12 @@ static int each_node(struct mending *mending, bool seen, lost_fn *fn)
 		struct view *view = &mending->view;
 		struct backend_node node = { 0 };
 
-		r = ASK(view, node_list, after, false, keep_node, &node);
+		r = ASK(view, node_list, after, false, node_keep, &node);
 		if (r < 0 || !node.ino)
 			break;
 		after = node.ino;
-		if (was_seen(mending, node.ino) == seen) {
+		if (was_seen(mending, node.ino) == (which == NODES_SEEN) &&
+		    (which != NODES_LOST_LINKED || node.nlink)) {
 			struct backend_node changed = node;
 
 			changed.owned = NULL;
@@ -45,26 +44,6 @@ static int each_node(struct mending *mending, bool seen, lost_fn *fn)
 		backend_node_done(&node);
 	}
 	return r < 0 ? r : mend_commit(mending);
-}
-
-static int unless_deleted(struct mending *mending, struct backend_node *node, lost_fn *fn)
-{
-	return node->nlink ? fn(mending, node) : 0;
-}
-
-static int session_live(struct mending *mending, struct backend_node *node)
-{
-	return unless_deleted(mending, node, mend_session);
-}
-
-static int directory_live(struct mending *mending, struct backend_node *node)
-{
-	return unless_deleted(mending, node, mend_directory);
-}
-
-static int file_live(struct mending *mending, struct backend_node *node)
-{
-	return unless_deleted(mending, node, mend_file);
 }
 
 /* Nodes that were reached: their counts of names, and states whose rows are all lost. */
@@ -142,15 +121,15 @@ static int mend(struct mending *mending)
 		r = mend_walk(mending);
 	}
 	if (r == 0)
-		r = each_node(mending, false, session_live);
+		r = each_node(mending, NODES_LOST_LINKED, mend_session);
 	if (r == 0)
-		r = each_node(mending, false, directory_live);
+		r = each_node(mending, NODES_LOST_LINKED, mend_directory);
 	if (r == 0)
-		r = each_node(mending, false, file_live);
+		r = each_node(mending, NODES_LOST_LINKED, mend_file);
 	if (r == 0)
-		r = each_node(mending, false, mend_drop_node);
+		r = each_node(mending, NODES_LOST, mend_drop_node);
 	if (r == 0)
-		r = each_node(mending, true, finish_node);
+		r = each_node(mending, NODES_SEEN, finish_node);
 	view_end(&mending->view);
 	while (mending->todo) {
 		struct place_dir *dir = mending->todo;

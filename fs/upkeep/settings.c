@@ -135,19 +135,10 @@ static void apply(struct tree *tree, const struct settings *settings)
 	tree->upkeep->settings = *settings;
 }
 
-static int refuse_moving(const struct settings *settings, char **ret_why)
-{
-	char text[LAYOUTS_TEXT];
-
-	return str_explain(ret_why, -EBUSY,
-			   "the change to another layout is not complete; 'sessfs config STORE "
-			   "layout=%s' continues it",
-			   layouts_show(settings->value[SETTING_LAYOUT], text));
-}
-
 int settings_obey(struct tree *tree, char **ret_why)
 {
 	struct settings settings = { 0 };
+	char text[LAYOUTS_TEXT];
 	int r = 0;
 
 	/* The options are in force while the store cannot be read. */
@@ -165,18 +156,16 @@ int settings_obey(struct tree *tree, char **ret_why)
 	if (tree->options.read_only)
 		return 0;
 	if (r == 0 && settings.moving && !tree->options.relayout)
-		r = refuse_moving(&settings, ret_why);
+		r = str_explain(ret_why, -EBUSY,
+				"the change to another layout is not complete; 'sessfs config "
+				"STORE layout=%s' continues it",
+				layouts_show(settings.value[SETTING_LAYOUT], text));
 	if (r < 0)
 		return r;
 	tree->options.strict = choose(&settings, SETTING_STRICT, tree->options.strict);
 	tree->options.exact = choose(&settings, SETTING_EXACT, tree->options.exact);
 	apply(tree, &settings);
 	return 0;
-}
-
-static bool same(const struct settings *a, const struct settings *b, size_t i)
-{
-	return a->set[i] == b->set[i] && a->value[i] == b->value[i];
 }
 
 void settings_look(struct tree *tree)
@@ -193,7 +182,8 @@ void settings_look(struct tree *tree)
 		rest_done(tree);
 	any = settings.quotas && !tree->quota.any;
 	for (size_t i = SETTING_MAX_SIZE; i < SETTING_LAYOUT; i++) {
-		if (same(&settings, &tree->upkeep->settings, i))
+		if (settings.set[i] == tree->upkeep->settings.set[i] &&
+		    settings.value[i] == tree->upkeep->settings.value[i])
 			continue;
 		any = true;
 		if (settings.set[i])

@@ -96,16 +96,6 @@ static int find_trashed(struct view *view, struct group *group)
 	return r < 0 ? r : group->count ? 0 : -ENOENT;
 }
 
-/* With a layout there may be more of it. */
-static int find_group(struct tree *tree, struct view *view, struct group *group)
-{
-	int r = find_trashed(view, group);
-
-	if (r == 0 && tree->layout && !group->item->item.single)
-		r = ASK(view, entry_list, BACKEND_TRASH, 0, keep_trashed, group);
-	return r;
-}
-
 /* The directory that it was in; -ENOENT: one on the way is not there any more. */
 static int find_parent(struct tree *tree, struct view *view, struct trashed *trashed)
 {
@@ -364,7 +354,10 @@ static int undo_once(struct tree *tree, struct group *group, struct buf *missing
 	if (r == 0)
 		r = view_begin(tree, 0, &view);
 	if (r == 0)
-		r = find_group(tree, &view, group);
+		r = find_trashed(&view, group);
+	/* With a layout there may be more of it. */
+	if (r == 0 && tree->layout && !group->item->item.single)
+		r = ASK(&view, entry_list, BACKEND_TRASH, 0, keep_trashed, group);
 	if (r == 0)
 		r = judge_undo(tree, &view, group, &family, missing);
 	view_end(&view);

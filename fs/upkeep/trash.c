@@ -289,16 +289,6 @@ static void emit_files(struct trashing *trashing)
 	}
 }
 
-/* Other mounts may be at work in it as well, and make or change something. */
-static void guard_family(struct trashing *trashing)
-{
-	for (size_t i = 0; i < trashing->family.count; i++)
-		batch_guard_unused(&trashing->batch, trashing->family.item[i].node.ino);
-	for (size_t i = 0; i < trashing->count; i++)
-		if (!inode_is_dir(trashing->home[i].inode))
-			batch_guard_unused(&trashing->batch, trashing->home[i].inode->ino);
-}
-
 /* Mark an inode in memory as gone. */
 static void lose(struct tree *tree, uint64_t ino)
 {
@@ -358,7 +348,12 @@ static int trash_commit(struct trashing *trashing)
 	if (r < 0)
 		return r;
 	view_end(&trashing->view);
-	guard_family(trashing);
+	/* Other mounts may be at work in it as well, and make or change something. */
+	for (size_t i = 0; i < trashing->family.count; i++)
+		batch_guard_unused(&trashing->batch, trashing->family.item[i].node.ino);
+	for (size_t i = 0; i < trashing->count; i++)
+		if (!inode_is_dir(trashing->home[i].inode))
+			batch_guard_unused(&trashing->batch, trashing->home[i].inode->ino);
 	emit_files(trashing);
 	for (size_t i = 0; i < trashing->count; i++) {
 		emit_home(trashing, &trashing->home[i], removed);
@@ -429,27 +424,19 @@ bool uses_wait(struct tree *tree, int64_t until, int *r)
 	return false;
 }
 
-static int trash_now(struct tree *tree, struct bytes name, int64_t since, int64_t grace,
-		     struct notes *notes)
-{
-	int64_t until = uses_wait_until(tree);
-	int r;
-
-	do
-		r = TREE_RETRY(tree, trash_once(tree, name, since, grace, notes));
-	while (uses_wait(tree, until, &r));
-	return r;
-}
-
 int tree_trash(struct tree *tree, struct bytes name, int64_t since, int64_t grace)
 {
 	struct notes notes = { 0 };
+	int64_t limit;
 	int r;
 
 	if (tree->options.read_only)
 		return -EROFS;
 	pthread_mutex_lock(&tree->upkeep->trash_lock);
-	r = trash_now(tree, name, since, grace, &notes);
+	limit = uses_wait_until(tree);
+	do
+		r = TREE_RETRY(tree, trash_once(tree, name, since, grace, &notes));
+	while (uses_wait(tree, limit, &r));
 	pthread_mutex_unlock(&tree->upkeep->trash_lock);
 	notes_send(&notes, tree, NOTIFY_LATER);
 	return r;

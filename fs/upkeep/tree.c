@@ -159,19 +159,10 @@ static void tree_free(struct tree *tree)
 	free(tree);
 }
 
-static void tree_init_turn(struct tree *tree)
-{
-	pthread_mutexattr_t attr;
-
-	pthread_mutexattr_init(&attr);
-	pthread_mutexattr_settype(&attr, PTHREAD_MUTEX_RECURSIVE);
-	pthread_mutex_init(&tree->turn, &attr);
-	pthread_mutexattr_destroy(&attr);
-}
-
 static struct tree *tree_alloc(struct backend *backend, const struct tree_options *options)
 {
 	pthread_rwlockattr_t attr;
+	pthread_mutexattr_t recursive;
 	struct tree *tree = calloc(1, sizeof(*tree));
 
 	if (!tree)
@@ -197,7 +188,10 @@ static struct tree *tree_alloc(struct backend *backend, const struct tree_option
 	pthread_rwlock_init(&tree->lock, &attr);
 	pthread_rwlock_init(&tree->change, &attr);
 	pthread_rwlockattr_destroy(&attr);
-	tree_init_turn(tree);
+	pthread_mutexattr_init(&recursive);
+	pthread_mutexattr_settype(&recursive, PTHREAD_MUTEX_RECURSIVE);
+	pthread_mutex_init(&tree->turn, &recursive);
+	pthread_mutexattr_destroy(&recursive);
 	waiting_init(tree);
 	pthread_mutex_init(&tree->table_lock, NULL);
 	pthread_mutex_init(&tree->times_lock, NULL);

@@ -240,19 +240,6 @@ static int find_name(void *arg, struct bytes name)
 	return 1;
 }
 
-/* The kernel asks at each write whether a file has a capability, and few files have attributes: so
- * check first whether there are any, and remember if not.  Under inode.lock. */
-static int find_xattr(struct view *view, struct inode *inode, struct bytes name, struct buf *value)
-{
-	bool any = false;
-	int r = ASK(view, xattr_list, inode->node.ino, find_name, &any);
-
-	if (r < 0)
-		return r;
-	inode->bare = !any;
-	return any ? ASK(view, xattr_get, inode->node.ino, name, value) : -ENODATA;
-}
-
 static int get_xattr_once(struct tree *tree, struct inode *inode, struct bytes name,
 			  struct buf *value)
 {
@@ -260,6 +247,7 @@ static int get_xattr_once(struct tree *tree, struct inode *inode, struct bytes n
 	const struct own *own = xattr_own(name);
 	WITH_READ_LOCK(tree);
 	WITH_INODE_LOCK(inode);
+	bool any = false;
 	int r;
 
 	/* An attribute that memory knows needs no read. */
@@ -276,7 +264,13 @@ static int get_xattr_once(struct tree *tree, struct inode *inode, struct bytes n
 		return buf_append_str(value, "1");
 	if (own)
 		return inode->gone ? -ENODATA : own->describe(&view, inode, value);
-	return find_xattr(&view, inode, name, value);
+	/* The kernel asks at each write whether a file has a capability, and few files have
+	 * attributes: so check first whether there are any, and remember if not. */
+	r = ASK(&view, xattr_list, inode->node.ino, find_name, &any);
+	if (r < 0)
+		return r;
+	inode->bare = !any;
+	return any ? ASK(&view, xattr_get, inode->node.ino, name, value) : -ENODATA;
 }
 
 int tree_get_xattr(struct tree *tree, struct inode *inode, struct bytes name, struct buf *value)
