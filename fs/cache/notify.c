@@ -282,8 +282,8 @@ static void missed_send(struct tree *tree, struct missed *missed, uint64_t again
 
 void notify_missed(struct tree *tree)
 {
-	struct missed **link;
 	int64_t before = tree->stopping ? INT64_MAX : tick_now() - MISSED_NANOSECONDS;
+	struct missed **link;
 
 	pthread_mutex_lock(&tree->cache->lock);
 	link = &tree->cache->missed;
@@ -410,20 +410,15 @@ void notes_queue(struct notes *notes, struct tree *tree)
 		free(jobs[i]);
 }
 
-static bool job_has_turn(const struct notify_job *job, bool first)
-{
-	return job->then ? first : note_has_turn(&job->notes.note[job->notes.sent]);
-}
-
 /* The first job that has its turn.  Jobs come into the list later than their changes got their
  * numbers, so it need not be the first one. */
 static struct notify_job *job_take(struct notifier *notifier)
 {
 	struct notify_job **link = &notifier->jobs, *job;
 
-	while (*link && !job_has_turn(*link, link == &notifier->jobs))
-		link = &(*link)->next;
-	job = *link;
+	while ((job = *link) && !(job->then ? link == &notifier->jobs :
+					      note_has_turn(&job->notes.note[job->notes.sent])))
+		link = &job->next;
 	if (!job)
 		return NULL;
 	*link = job->next;

@@ -57,23 +57,18 @@ static int dir_of(struct tree *tree, const struct inode *inode, struct inode **r
 	return r < 0 ? r : inode_get_dir(tree, &view, inode->node.parent, ret_dir);
 }
 
-/* The session that the files of a directory belong to. */
-static struct bytes session_of(const struct inode *dir)
-{
-	while (dir && dir->node.kind != BACKEND_SESSION)
-		dir = dir->parent;
-	return dir ? dir->node.session : (struct bytes){ 0 };
-}
-
 static int take_place(struct composing *composing, const struct happened *happened,
 		      const struct inode *dir, struct bytes name)
 {
 	const struct backend_node *node = happened->node ? happened->node : &happened->inode->node;
 	struct event *event = &composing->event;
+	struct bytes session = node->session;
 	int r;
 
-	r = take_text(node->session.data ? node->session : session_of(dir), &composing->session,
-		      &event->session);
+	for (const struct inode *home = dir; !session.data && home; home = home->parent)
+		if (home->node.kind == BACKEND_SESSION)
+			session = home->node.session;
+	r = take_text(session, &composing->session, &event->session);
 	if (r == 0 && kind_is_state(node->kind))
 		r = take_text(node->key, &composing->key, &event->key);
 	if (r == 0)

@@ -14,7 +14,7 @@ static int view_begun(void *arg)
 	return fits && !(view->inode && view->inode->unapplied) ? 0 : -ESTALE;
 }
 
-static int begin(struct tree *tree, unsigned flags, struct view *view)
+int view_begin_whole(struct tree *tree, unsigned flags, struct view *view)
 {
 	struct backend *backend = tree->backend;
 	uint64_t changes = tree->changes;
@@ -32,22 +32,17 @@ static int begin(struct tree *tree, unsigned flags, struct view *view)
 	return r;
 }
 
-int view_begin_whole(struct tree *tree, unsigned flags, struct view *view)
-{
-	return begin(tree, flags, view);
-}
-
 int view_begin(struct tree *tree, unsigned flags, struct view *view)
 {
 	const struct inode *inode = view->inode;
 	bool late = tree->taker.late;
-	int r = begin(tree, late ? flags | BACKEND_BEGUN : flags, view);
+	int r = view_begin_whole(tree, late ? flags | BACKEND_BEGUN : flags, view);
 
 	if (r != -ESTALE || !late)
 		return r;
 	/* It has ended, and is one of the same file again. */
 	view->inode = inode;
-	return begin(tree, flags | BACKEND_PAST, view);
+	return view_begin_whole(tree, flags | BACKEND_PAST, view);
 }
 
 void view_end(struct view *view)

@@ -123,25 +123,18 @@ void notify_start(struct session *session)
 	tree_set_watcher(session->tree, &watcher);
 }
 
-/* Serve a request, if there is one: the kernel may wait for its answer before it takes a notice. */
-static void serve_one(struct session *session, struct fuse_buf *buf)
-{
-	struct pollfd ready = { .fd = fuse_session_fd(session->fuse), .events = POLLIN };
-
-	if (poll(&ready, 1, STOP_MILLISECONDS) <= 0 || !(ready.revents & POLLIN))
-		return;
-	if (fuse_session_receive_buf(session->fuse, buf) > 0)
-		fuse_session_process_buf(session->fuse, buf);
-}
-
 void notify_stop(struct session *session)
 {
 	const struct tree_watcher nobody = { 0 };
+	struct pollfd ready = { .fd = fuse_session_fd(session->fuse), .events = POLLIN };
 	struct fuse_buf buf = { 0 };
 	const int64_t end = tick_now() + STOP_SECONDS * INT64_C(1000000000);
 
+	/* The kernel may wait for the answer to a request before it takes a notice. */
 	while (tree_is_notifying(session->tree) && tick_now() < end)
-		serve_one(session, &buf);
+		if (poll(&ready, 1, STOP_MILLISECONDS) > 0 && (ready.revents & POLLIN) &&
+		    fuse_session_receive_buf(session->fuse, &buf) > 0)
+			fuse_session_process_buf(session->fuse, &buf);
 	free(buf.mem);
 	tree_set_watcher(session->tree, &nobody);
 }
