@@ -57,15 +57,6 @@ static void moving_done(struct moving *moving)
 	ghost_end_free(moving->ghost);
 }
 
-/* With -o strict, before anything is changed: the bytes stay under the old name. */
-static int refuse_draft(const struct backend_node *node)
-{
-	log_warning("session %s, key %s: a rename to it is refused (-o strict): the file's bytes "
-		    "are not JSON",
-		    SHOWN(node->session), SHOWN(node->key));
-	return -EINVAL;
-}
-
 /* How to date rows that were brought in an ordinary file; the attribute is removed with that. */
 static int take_dates(struct view *view, struct inode *inode, struct dates *ret_dates,
 		      struct batch *batch)
@@ -102,8 +93,13 @@ static int move_content(struct tree *tree, struct view *view, struct moving *mov
 		return r;
 	content_remove(inode, batch);
 	r = save_plan(tree, view, &target, &moving->stage, &moving->save);
-	if (r == 0 && tree->options.strict && (moving->node.flags & BACKEND_DRAFT))
-		r = refuse_draft(&moving->node);
+	/* Before anything is changed: the bytes stay under the old name. */
+	if (r == 0 && tree->options.strict && (moving->node.flags & BACKEND_DRAFT)) {
+		log_warning("session %s, key %s: a rename to it is refused (-o strict): the file's "
+			    "bytes are not JSON",
+			    SHOWN(moving->node.session), SHOWN(moving->node.key));
+		return -EINVAL;
+	}
 	return r;
 }
 

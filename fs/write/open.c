@@ -118,16 +118,6 @@ static int open_state(struct tree *tree, struct handle *handle, struct notes *no
 	return r;
 }
 
-/* Opened through an open file, whose writing it joins. */
-static int open_joined(struct tree *tree, struct handle *handle, pid_t pid, struct notes *notes)
-{
-	handle->direct = true;
-	if (!(handle->flags & O_TRUNC))
-		return 0;
-	handle_written_by(handle, pid);
-	return handle_cut(tree, handle, 0, notes);
-}
-
 static int open_empty(struct tree *tree, struct inode *inode, const struct face *face,
 		      struct notes *notes)
 {
@@ -140,15 +130,6 @@ static int open_empty(struct tree *tree, struct inode *inode, const struct face 
 		notes_happened(notes, tree,
 			       &(struct happened){ .what = EVENT_SAVE, .inode = inode });
 	return r;
-}
-
-/* A writer is shown the size of what it has written, which must not cut pages that readers have
- * left.  A handle that only appends is not, and leaves them to later readers. */
-static bool face_is_written(const struct inode *inode, const struct face *face,
-			    const struct handle *handle)
-{
-	return inode_is_state(inode) && handle_writes(handle) && !(handle->flags & O_APPEND) &&
-	       face->filled && !face_is_read(inode, face);
 }
 
 /* An open shows the newest content of its file, even while changes of other files wait. */
@@ -182,9 +163,14 @@ static int open_used(struct tree *tree, struct handle *handle, unsigned number, 
 		return r;
 	if (r > 0)
 		r = 0;
-	else if (handle->writing->count > 1)
-		r = open_joined(tree, handle, pid, notes);
-	else if (inode_is_state(inode))
+	else if (handle->writing->count > 1) {
+		/* Opened through an open file, whose writing it joins. */
+		handle->direct = true;
+		if (handle->flags & O_TRUNC) {
+			handle_written_by(handle, pid);
+			r = handle_cut(tree, handle, 0, notes);
+		}
+	} else if (inode_is_state(inode))
 		r = open_state(tree, handle, notes);
 	else if ((handle->flags & O_TRUNC) && S_ISREG(inode->node.mode))
 		r = open_empty(tree, inode, face, notes);
@@ -194,7 +180,10 @@ static int open_used(struct tree *tree, struct handle *handle, unsigned number, 
 	/* The kernel does not know the name yet of a file that it creates. */
 	if (number != FACE_ANY && handle->writing->dirty)
 		face_take(notes, tree, handle->writing);
-	if (face_is_written(inode, face, handle))
+	/* A writer is shown the size of what it has written, which must not cut pages that readers
+	 * have left.  A handle that only appends is not, and leaves them to later readers. */
+	if (inode_is_state(inode) && handle_writes(handle) && !(handle->flags & O_APPEND) &&
+	    face->filled && !face_is_read(inode, face))
 		notes_forget(notes, tree, inode, face);
 	/* What is added through the page cache the kernel sends in parts, between which other
 	 * mounts may add: each part ends with a page of which it has not read the rest. */

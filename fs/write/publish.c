@@ -164,14 +164,6 @@ static int publish_save(struct tree *tree, struct writing *writing, struct notes
 	}
 }
 
-/* Nanoseconds without a write after which a writer has paused. */
-static int64_t pause_time(const struct tree *tree)
-{
-	unsigned seconds = tree->pause;
-
-	return seconds ? (int64_t)seconds * 1000000000 : INT64_MAX;
-}
-
 /* The next saver behind one, which this unlocks, or the first (NULL); locked; skips those that a
  * thread is using. */
 static struct writing *saver_next(struct tree *tree, struct writing *after)
@@ -200,10 +192,11 @@ static void publish_paused(struct tree *tree, struct writing *writing, struct no
 
 void handles_publish_paused(struct tree *tree, int64_t now)
 {
+	const int64_t pause = tree->pause ? (int64_t)tree->pause * 1000000000 : INT64_MAX;
 	struct notes notes = { 0 };
 
 	for (struct writing *writing = NULL; (writing = saver_next(tree, writing));)
-		if (has_save(writing) && now - writing->busy >= pause_time(tree) &&
+		if (has_save(writing) && now - writing->busy >= pause &&
 		    writing->paused_at != writing->busy)
 			publish_paused(tree, writing, &notes);
 	notes_send(&notes, tree, NOTIFY_LATER);
@@ -397,12 +390,15 @@ void handle_locks_over(struct tree *tree, struct handle *handle)
 static int unlocking_once(struct tree *tree, struct handle *handle, struct notes *notes)
 {
 	WITH_HANDLE_LOCK(handle);
-	uint32_t kind = kind_now(tree, handle->inode);
+	uint32_t kind;
 
+	if (!has_save(handle->writing))
+		return 0;
 	/* The next holder of the lock may see no part of JSON or lines.  Of other content only the
 	 * writer knows when it is done, and the unlock says so. */
-	if (!has_save(handle->writing) || ((kind == BACKEND_SINGLE || kind == BACKEND_LIST) &&
-					   !stage_is_whole(tree, handle->writing, kind)))
+	kind = kind_now(tree, handle->inode);
+	if ((kind == BACKEND_SINGLE || kind == BACKEND_LIST) &&
+	    !stage_is_whole(tree, handle->writing, kind))
 		return 0;
 	return publish_save(tree, handle->writing, notes);
 }
