@@ -94,13 +94,6 @@ struct relayout {
 	size_t room;
 };
 
-static void relayout_done(struct relayout *relayout)
-{
-	for (size_t i = 0; i < relayout->count; i++)
-		inode_forget(relayout->tree, relayout->dir[i], 1);
-	free(relayout->dir);
-}
-
 /* Takes over a count. */
 static int walk_later(struct relayout *relayout, struct inode *dir)
 {
@@ -327,7 +320,9 @@ static int place_all(struct tree *tree, struct layout_changed *changed)
 
 	for (relayout.pass = PASS_CLEAR; r == 0 && relayout.pass <= PASS_FILES; relayout.pass++)
 		r = walk(&relayout);
-	relayout_done(&relayout);
+	for (size_t i = 0; i < relayout.count; i++)
+		inode_forget(tree, relayout.dir[i], 1);
+	free(relayout.dir);
 	return r;
 }
 

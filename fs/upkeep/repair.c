@@ -48,16 +48,6 @@ static int each_node(struct mending *mending, enum nodes which,
 
 /* Nodes that were reached: their counts of names, and states whose rows are all lost. */
 
-static int lose_state(struct mending *mending, const struct backend_node *node,
-		      const struct seen *seen)
-{
-	mend_report(mending, "session %s, key %s: its row is lost", SHOWN(node->session),
-		    SHOWN(node->key));
-	batch_entry_delete(&mending->batch, seen->parent, seen->entry);
-	batch_node_delete(&mending->batch, node->ino);
-	return mend_commit_some(mending);
-}
-
 static int finish_node(struct mending *mending, struct backend_node *node)
 {
 	struct view *view = &mending->view;
@@ -75,8 +65,13 @@ static int finish_node(struct mending *mending, struct backend_node *node)
 		if (r < 0)
 			return r;
 		if (node->kind != BACKEND_LIST &&
-		    ASK(view, key_stat, node->session, node->key, &stat) == -ENOENT)
-			return lose_state(mending, node, seen);
+		    ASK(view, key_stat, node->session, node->key, &stat) == -ENOENT) {
+			mend_report(mending, "session %s, key %s: its row is lost",
+				    SHOWN(node->session), SHOWN(node->key));
+			batch_entry_delete(&mending->batch, seen->parent, seen->entry);
+			batch_node_delete(&mending->batch, node->ino);
+			return mend_commit_some(mending);
+		}
 	}
 	node->nlink = S_ISDIR(node->mode) ? 2 + seen->directories : seen->names;
 	if (node->ino == BACKEND_ROOT) {

@@ -133,19 +133,6 @@ static int key_is_free(struct view *view, const struct backend_node *node)
 	return r == -ENOENT ? 0 : r;
 }
 
-/* What it is at its place: a state file may have another key than before. */
-static int find_place(struct tree *tree, struct view *view, struct trashed *trashed)
-{
-	struct backend_node node;
-	int r = node_placed(tree, view, trashed->parent, trashed->base, &trashed->node, &node);
-
-	if (r < 0)
-		return r;
-	backend_node_done(&trashed->node);
-	trashed->node = node;
-	return 0;
-}
-
 /* -EBUSY while a handle from before the removal is open: it has bytes of its own. */
 static int not_open(struct tree *tree, const struct backend_node *node)
 {
@@ -159,6 +146,7 @@ static int not_open(struct tree *tree, const struct backend_node *node)
 
 static int name_is_free(struct tree *tree, struct view *view, struct trashed *trashed)
 {
+	struct backend_node node;
 	struct inode *there;
 	uint64_t id;
 	int r = entry_open(tree, view, trashed->parent, trashed->base, &id, &there);
@@ -175,7 +163,15 @@ static int name_is_free(struct tree *tree, struct view *view, struct trashed *tr
 	if (!trashed->item.single)
 		return key_is_free(view, &trashed->node);
 	r = not_open(tree, &trashed->node);
-	return r < 0 ? r : find_place(tree, view, trashed);
+	if (r < 0)
+		return r;
+	/* A state file may have another key than before. */
+	r = node_placed(tree, view, trashed->parent, trashed->base, &trashed->node, &node);
+	if (r < 0)
+		return r;
+	backend_node_done(&trashed->node);
+	trashed->node = node;
+	return 0;
 }
 
 /* Make a state file that again. */

@@ -28,18 +28,16 @@ static int tree_ghosts_wait(struct tree *tree, int limit)
 	return ghosts_wait(tree, limit);
 }
 
-static bool tree_has_ghosts(struct tree *tree)
-{
-	WITH_READ_LOCK(tree);
-
-	return tree->ghosts != NULL;
-}
-
 static void tree_end_ghosts(struct tree *tree, bool now)
 {
+	bool any;
 	int r;
 
-	if (!tree_has_ghosts(tree))
+	{
+		WITH_READ_LOCK(tree);
+		any = tree->ghosts;
+	}
+	if (!any)
 		return;
 	{
 		WITH_WRITE_LOCK(tree);

@@ -312,8 +312,8 @@ static int compact_commit(struct compacting *compacting)
 					.arg = compacting };
 	unsigned flags = grows_by(compacting) < 0 ? BACKEND_FREES : 0;
 	struct bytes pieces = { 0 };
-	bool newline;
 	int r = compacting->pieces.size ? stage_map(&compacting->pieces, &pieces) : 0;
+	bool newline;
 
 	if (r < 0)
 		return r;

@@ -71,17 +71,6 @@ static int reading_alone(struct tree *tree, struct inode *inode, pid_t pid)
 	return open && !again_asks(tree, pid, inode->ino) ? -ESTALE : 0;
 }
 
-static void reading_end(struct inode *inode)
-{
-	struct window *window = inode->window;
-
-	pthread_mutex_lock(&window->lock);
-	if (--window->open == 0)
-		version_drop(&window->content);
-	window_unstage(window);
-	pthread_mutex_unlock(&window->lock);
-}
-
 /* 1: the list is of another version than the question says (if=). */
 static int judge_once(struct tree *tree, const struct window *window)
 {
@@ -222,8 +211,15 @@ void through_free(struct tree *tree, struct handle *handle)
 		handle_free(tree, through->handle);
 	if (through->saves)
 		saving_end(tree, through);
-	if (through->reads)
-		reading_end(through->inode);
+	if (through->reads) {
+		struct window *window = through->inode->window;
+
+		pthread_mutex_lock(&window->lock);
+		if (--window->open == 0)
+			version_drop(&window->content);
+		window_unstage(window);
+		pthread_mutex_unlock(&window->lock);
+	}
 	if (through->events)
 		following_end(tree, through->events);
 	free(through->events);
