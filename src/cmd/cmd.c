@@ -174,14 +174,6 @@ static bool is_believed(const struct mount_entry *entry)
 		st.st_uid == entry->user);
 }
 
-/* As it was given to the mount. */
-static char *store_of(struct mount_entry *entry)
-{
-	char *url = backend_has_path(entry->source) ? NULL : holders_url(entry);
-
-	return url ? url : steal_ptr(entry->source);
-}
-
 /* A mount stands for the store that it shows, and "-" for the store that the environment names. */
 static int take_mount(char **operand)
 {
@@ -192,10 +184,14 @@ static int take_mount(char **operand)
 		*operand = (char *)(uintptr_t)cmd_default_store();
 	if (backend_has_path(*operand) && mounts_absolute_unasked(*operand, &path) == 0 &&
 	    mounts_find(path, &entry) == 0 && strcmp(entry.type, MOUNTS_TYPE) == 0 &&
-	    strcmp(entry.root, "/") == 0 && is_believed(&entry))
-		*operand = store_of(&entry);
-	else
+	    strcmp(entry.root, "/") == 0 && is_believed(&entry)) {
+		/* As it was given to the mount. */
+		*operand = backend_has_path(entry.source) ? NULL : holders_url(&entry);
+		if (!*operand)
+			*operand = steal_ptr(entry.source);
+	} else {
 		*operand = strdup(*operand);
+	}
 	return *operand ? 0 : -ENOMEM;
 }
 

@@ -57,17 +57,6 @@ static bool is_understood(const struct compact_values *values)
 	       (!values->version || is_made_of(values->version, word));
 }
 
-/* The list, seen through the question. */
-static char *path_of(const struct compact_values *values, const char *path)
-{
-	const char *slash = strrchr(path, '/');
-	const char *name = slash ? slash + 1 : path;
-
-	return str_printf("%.*s@%s=%s,if=%s/%s", (int)(name - path), path,
-			  values->first ? "first" : "items",
-			  values->first ? values->first : values->items, values->version, name);
-}
-
 static int version_print(const struct buf *version)
 {
 	printf("%.*s\n", (int)version->size, version->data);
@@ -92,7 +81,13 @@ static int fail(char **operands, int error)
 static int take_in(struct access *access, int fd, const struct compact_values *values,
 		   char **operands)
 {
-	_cleanup_(freep) char *path = path_of(values, operands[1]);
+	const char *slash = strrchr(operands[1], '/');
+	const char *name = slash ? slash + 1 : operands[1];
+	/* The list, seen through the question. */
+	_cleanup_(freep) char *path =
+		str_printf("%.*s@%s=%s,if=%s/%s", (int)(name - operands[1]), operands[1],
+			   values->first ? "first" : "items",
+			   values->first ? values->first : values->items, values->version, name);
 	_cleanup_(buf_done) struct buf data = { 0 }, version = { 0 };
 	struct access_file *file = NULL;
 	int more = 1;

@@ -44,23 +44,6 @@ static const char *name_of(int key)
 	return key == CONFIG_TABLE ? "table" : setting_name(key);
 }
 
-/* It changes only while no mount has the store. */
-static bool is_for_one(int key)
-{
-	return key == SETTING_STRICT || key == SETTING_EXACT || key == SETTING_LAYOUT ||
-	       key == CONFIG_TABLE;
-}
-
-static int refuse_key(const char *operand, size_t size)
-{
-	_cleanup_(buf_done) struct buf keys = { 0 };
-
-	for (int i = 0; i < CONFIG_KEYS; i++)
-		buf_printf(&keys, "%s%s", i ? ", " : "", name_of(i));
-	return cmd_misused(&cmd_config, "there is no setting '%.*s'; there are %s", (int)size,
-			   operand, keys.size ? keys.data : "others");
-}
-
 static int refuse_value(const char *why)
 {
 	return cmd_misused(&cmd_config, "%s", why ? why : strerror(ENOMEM));
@@ -98,11 +81,17 @@ static int key_of(const char *operand)
 
 static int take_operand(struct config *config, const char *operand)
 {
+	_cleanup_(buf_done) struct buf keys = { 0 };
 	const char *value = strchr(operand, '=');
 	int key = key_of(operand);
 
-	if (key == CONFIG_KEYS)
-		return refuse_key(operand, strcspn(operand, "="));
+	if (key == CONFIG_KEYS) {
+		for (int i = 0; i < CONFIG_KEYS; i++)
+			buf_printf(&keys, "%s%s", i ? ", " : "", name_of(i));
+		return cmd_misused(&cmd_config, "there is no setting '%.*s'; there are %s",
+				   (int)strcspn(operand, "="), operand,
+				   keys.size ? keys.data : "others");
+	}
 	if (value)
 		return take_value(config, key, value + 1);
 	config->named[key] = true;
@@ -190,7 +179,9 @@ static int change(const struct config *config, const char *store, char **ret_why
 	for (int i = 0; i < CONFIG_KEYS; i++) {
 		if (!config->set[i])
 			continue;
-		alone |= is_for_one(i);
+		/* These change only while no mount has the store. */
+		alone |= i == SETTING_STRICT || i == SETTING_EXACT || i == SETTING_LAYOUT ||
+			 i == CONFIG_TABLE;
 		if (i == SETTING_LAYOUT)
 			continue;
 		ops[count++] = (struct backend_op){ .type = BACKEND_SETTING,

@@ -43,13 +43,6 @@ static int open_stream(struct export *export)
 	return r;
 }
 
-static bool is_own(const char *store)
-{
-	struct stat st;
-
-	return stat(store, &st) == 0 && st.st_uid == geteuid();
-}
-
 static void export_report(const struct copier *copier, bool json)
 {
 	const uint64_t *did = copier->did;
@@ -88,10 +81,12 @@ static int run_export(void *values, char **operands)
 	_cleanup_(access_closep) struct access *access = NULL;
 	const bool stream = strcmp(operands[1], "-") == 0;
 	const int64_t began = time_now();
+	struct stat st;
+	const bool is_own = stat(operands[0], &st) == 0 && st.st_uid == geteuid();
 	struct export export = { .copier = {
 					 .store = operands[0],
 					 .flags = (geteuid() == 0 ? COPIER_OWNER : 0) |
-						  (is_own(operands[0]) ? COPIER_SETID : 0),
+						  (is_own ? COPIER_SETID : 0),
 				 } };
 	struct copier *copier = &export.copier;
 	int r;

@@ -125,26 +125,25 @@ int gc_give(struct gc *gc, const struct buf *order, int made)
 	return made < 0 || gc->dry_run ? made : access_order(gc->access, buf_bytes(order));
 }
 
-static void purge_item(struct gc *gc, const struct item *item)
-{
-	_cleanup_(buf_done) struct buf text = { 0 };
-	int r = gc_give(gc, &text, order_purge(&text, item->id));
-
-	if (r == 0)
-		say_trashed(gc, item, "purge");
-	else if (r != -ENOENT)
-		gc_say_failed(gc, item->name, r);
-}
-
 int gc_purge_overdue(struct gc *gc)
 {
 	/* Now, since what was removed without grace is over at once. */
 	int r = read_trash(gc);
 	const int64_t now = MAX(gc->now, time_now());
 
-	for (size_t i = 0; r == 0 && i < gc->n_items && !stop_wanted(); i++)
-		if (gc->items[i].until <= now)
-			purge_item(gc, &gc->items[i]);
+	for (size_t i = 0; r == 0 && i < gc->n_items && !stop_wanted(); i++) {
+		_cleanup_(buf_done) struct buf text = { 0 };
+		const struct item *item = &gc->items[i];
+		int given;
+
+		if (item->until > now)
+			continue;
+		given = gc_give(gc, &text, order_purge(&text, item->id));
+		if (given == 0)
+			say_trashed(gc, item, "purge");
+		else if (given != -ENOENT)
+			gc_say_failed(gc, item->name, given);
+	}
 	return r;
 }
 

@@ -76,15 +76,6 @@ static int count_all(struct arguments *arguments, char **operands)
 	return r;
 }
 
-static void end_limit(void)
-{
-	uint64_t left_out = log_limit_end();
-
-	if (left_out)
-		log_warning("%" PRIu64 " more warning%s of this kind", left_out,
-			    plural_s(left_out));
-}
-
 static void tell_invalid(const struct copier *copier)
 {
 	char more[64] = "";
@@ -105,6 +96,7 @@ static int take_all(struct arguments *arguments, char **operands)
 	struct copier *copier = &arguments->import.copier;
 	const char *to = arguments->to ? arguments->to : "";
 	enum { WARNINGS = 5 };
+	uint64_t left_out;
 	int r;
 
 	progress_begin(&copier->progress, (copier->flags & COPIER_DRY) ? "compare" : "import",
@@ -116,20 +108,12 @@ static int take_all(struct arguments *arguments, char **operands)
 	for (char **operand = operands; r == 0 && *operand; operand++)
 		r = arguments->layout->take(&arguments->import, *operand, to);
 	progress_end(&copier->progress);
-	end_limit();
+	left_out = log_limit_end();
+	if (left_out)
+		log_warning("%" PRIu64 " more warning%s of this kind", left_out,
+			    plural_s(left_out));
 	tell_invalid(copier);
 	return r;
-}
-
-static void print_json(const struct copier *copier)
-{
-	const uint64_t *did = copier->did;
-
-	say_json(json_pack("{sI sI sI sI sI sI sI sI sI}", "unchanged", did[COPIER_UNCHANGED],
-			   "created", did[COPIER_CREATED], "replaced", did[COPIER_REPLACED],
-			   "appended", did[COPIER_APPENDED], "attributes", did[COPIER_DRESSED],
-			   "failed", copier->failed, "left_out", copier->left, "invalid",
-			   copier->invalid, "bytes", copier->bytes));
 }
 
 static void print_count(uint64_t count, const char *what)
@@ -157,10 +141,17 @@ static void print_summary(const struct copier *copier)
 
 static void import_report(struct copier *copier, int error)
 {
+	const uint64_t *did = copier->did;
+
 	if ((copier->flags & COPIER_DRY) && copier->list.json)
 		say_list_end(&copier->list);
 	else if (copier->list.json)
-		print_json(copier);
+		say_json(json_pack("{sI sI sI sI sI sI sI sI sI}", "unchanged",
+				   did[COPIER_UNCHANGED], "created", did[COPIER_CREATED],
+				   "replaced", did[COPIER_REPLACED], "appended",
+				   did[COPIER_APPENDED], "attributes", did[COPIER_DRESSED],
+				   "failed", copier->failed, "left_out", copier->left, "invalid",
+				   copier->invalid, "bytes", copier->bytes));
 	else
 		print_summary(copier);
 	if (error == -EINTR && stop_wanted() && !(copier->flags & COPIER_DRY))

@@ -246,19 +246,10 @@ static int do_client(const struct keep_values *values, const struct client *clie
 	return r;
 }
 
-static int refuse_client(const char *name)
-{
-	_cleanup_(buf_done) struct buf known = { 0 };
-
-	for (size_t i = 0; i < ARRAY_SIZE(clients); i++)
-		buf_printf(&known, "%s%s", i ? ", " : "", clients[i].name);
-	return cmd_misused(&cmd_keep, "there is no client '%s'; there are %s", name,
-			   known.size ? known.data : "others");
-}
-
 static int run_keep(void *given, char **operands)
 {
 	struct keep_values *values = given;
+	_cleanup_(buf_done) struct buf names = { 0 };
 	const char *known = cmd_default_store();
 	char **last = operands;
 	const char *store;
@@ -266,8 +257,12 @@ static int run_keep(void *given, char **operands)
 
 	while (*last && (known || last[1]) && find_client(*last))
 		last++;
-	if (*last && last[1])
-		return refuse_client(*last);
+	if (*last && last[1]) {
+		for (size_t i = 0; i < ARRAY_SIZE(clients); i++)
+			buf_printf(&names, "%s%s", i ? ", " : "", clients[i].name);
+		return cmd_misused(&cmd_keep, "there is no client '%s'; there are %s", *last,
+				   names.size ? names.data : "others");
+	}
 	store = *last && !(known && strcmp(*last, "-") == 0) ? *last : known;
 	*last = NULL;
 	if (!store || (!*operands && !values->status))

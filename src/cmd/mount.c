@@ -54,15 +54,6 @@ struct mount {
 /* The session that the signals stop. */
 static struct session *serving;
 
-static void mount_done(struct mount *mount)
-{
-	free(mount->store);
-	free(mount->dir);
-	free(mount->why);
-	backend_prepared_free(mount->prepared);
-	guard_done(&mount->guard);
-}
-
 static void stop_serving(void)
 {
 	session_stop(serving);
@@ -92,26 +83,20 @@ static void choose_log(const struct mount *mount)
 			    mount->dir);
 }
 
-static void tell_of_library(const struct mount *mount)
+static void on_ready(void *arg)
 {
+	const struct mount *mount = arg;
 	bool flawed;
 	const char *version = backend_library(&flawed);
 
+	choose_log(mount);
+	daemon_ready();
+	log_info("%s is mounted on %s", mount->store, mount->dir);
 	if (flawed && backend_has_path(mount->store))
 		log_info("SQLite %s can lose what two other programs commit to one database at "
 			 "once, the WAL-reset bug; if any write to %s beside this mount, see SQL "
 			 "CLIENTS in sessfs(5)",
 			 version, mount->store);
-}
-
-static void on_ready(void *arg)
-{
-	const struct mount *mount = arg;
-
-	choose_log(mount);
-	daemon_ready();
-	log_info("%s is mounted on %s", mount->store, mount->dir);
-	tell_of_library(mount);
 	service_ready("%s is mounted on %s", mount->store, mount->dir);
 }
 
@@ -554,7 +539,11 @@ static int run_mount(void *values, char **operands)
 	if (mount->options.remount)
 		return run_remount(mount, operands[1]);
 	status = mount_now(mount, operands);
-	mount_done(mount);
+	free(mount->store);
+	free(mount->dir);
+	free(mount->why);
+	backend_prepared_free(mount->prepared);
+	guard_done(&mount->guard);
 	return status;
 }
 

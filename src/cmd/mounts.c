@@ -34,23 +34,6 @@ static json_t *name_json(const char *name)
 	return name ? say_json_name(name, strlen(name)) : json_null();
 }
 
-static json_t *mount_json(const struct mount_entry *entry, long process,
-			  const struct elsewhere *where)
-{
-	return json_pack("{so so sb so so}", "store", name_json(entry->source), "directory",
-			 name_json(entry->point), "read_only", entry->read_only, "process",
-			 process ? json_integer(process) : json_null(), "namespace",
-			 where ? json_integer((json_int_t)where->space) : json_null());
-}
-
-static int remember(struct mounts *mounts, unsigned device, long process)
-{
-	if (ARRAY_ROOM(mounts->seen, mounts->n_seen, mounts->room) < 0)
-		return -ENOMEM;
-	mounts->seen[mounts->n_seen++] = (struct seen){ device, process };
-	return 0;
-}
-
 /* Either may be 0, for not known. */
 static bool is_seen(const struct mounts *mounts, unsigned device, long process)
 {
@@ -71,11 +54,17 @@ static int print_mount(struct mounts *mounts, const struct mount_entry *entry, l
 	int r = where ? elsewhere_name(where, &words) : 0;
 
 	if (r == 0)
-		r = remember(mounts, entry->device, process);
+		r = ARRAY_ROOM(mounts->seen, mounts->n_seen, mounts->room);
 	if (r < 0)
 		return r;
+	mounts->seen[mounts->n_seen++] = (struct seen){ entry->device, process };
 	if (mounts->json) {
-		say_item(&mounts->list, mount_json(entry, process, where));
+		say_item(&mounts->list,
+			 json_pack("{so so sb so so}", "store", name_json(entry->source),
+				   "directory", name_json(entry->point), "read_only",
+				   entry->read_only, "process",
+				   process ? json_integer(process) : json_null(), "namespace",
+				   where ? json_integer((json_int_t)where->space) : json_null()));
 		return 0;
 	}
 	if (process)

@@ -103,26 +103,20 @@ static int take_in(struct access *access, int fd, char **operands, enum access_h
 	return reading ? input_fail(operands[2], r) : cmd_fail(operands[0], operands[1], r);
 }
 
-/* Appending a file to itself would never end. */
-static bool is_itself(struct access *access, int fd, char **operands)
-{
-	struct stat from, to;
-
-	return fstat(fd, &from) == 0 && S_ISREG(from.st_mode) &&
-	       mounts_shows(from.st_dev, operands[0]) &&
-	       access_stat(access, operands[1], &to) == 0 && from.st_ino == to.st_ino;
-}
-
 static int run(struct options *options, enum access_how how, char **operands)
 {
 	_cleanup_(access_closep) struct access *access = NULL;
 	_cleanup_(closep) int fd = input_open(operands[2]);
+	struct stat from, to;
 
 	if (fd < 0)
 		return input_fail(operands[2], fd);
 	if (store_open(operands[0], ACCESS_WRITE | ACCESS_CREATE, options, &access) < 0)
 		return CMD_FAILED;
-	if (how == ACCESS_FILE_APPEND && is_itself(access, fd, operands)) {
+	/* Appending a file to itself would never end. */
+	if (how == ACCESS_FILE_APPEND && fstat(fd, &from) == 0 && S_ISREG(from.st_mode) &&
+	    mounts_shows(from.st_dev, operands[0]) && access_stat(access, operands[1], &to) == 0 &&
+	    from.st_ino == to.st_ino) {
 		log_error("%s: %s: a file cannot be appended to itself", operands[0], operands[1]);
 		return CMD_FAILED;
 	}

@@ -220,15 +220,6 @@ static size_t first_word(const struct searching *searching, struct bytes text)
 	return anywhere;
 }
 
-static bool has_word(struct bytes text, const char *word)
-{
-	char *const words[] = { (char *)word, NULL };
-	const struct searching only = { .words = words };
-	size_t at = first_word(&only, text);
-
-	return text.size && word_at(&only, text, at);
-}
-
 /* The line that has the most of the words, and rather what somebody has said than a value that says
  * of which kind that is, such as "output_text". */
 static struct bytes best_line(const struct searching *searching, struct bytes text)
@@ -244,8 +235,11 @@ static struct bytes best_line(const struct searching *searching, struct bytes te
 		rest = bytes_make(line.data + line.size, rest.size - line.size);
 		if (end)
 			rest = bytes_make(rest.data + 1, rest.size - 1);
-		for (char *const *word = searching->words; *word; word++)
-			score += has_word(line, *word) ? 2 : 0;
+		for (char *const *word = searching->words; line.size && *word; word++) {
+			const struct searching only = { .words = (char *[]){ *word, NULL } };
+
+			score += word_at(&only, line, first_word(&only, line)) ? 2 : 0;
+		}
 		score += score && memchr(line.data, ' ', line.size);
 		if (score > most || !best.data) {
 			best = line;

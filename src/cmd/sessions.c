@@ -158,29 +158,12 @@ static void print_row(struct sessions *sessions, const struct row *row)
 		printf("  \"%s\"\n", row->title);
 }
 
-static void print_sum(const struct sessions *sessions)
-{
-	if (!say_has_heading(&sessions->list))
-		return;
-	print_stat(&sessions->sum);
-	printf("total: %" PRIu64 " session%s\n", sessions->shown, plural_s(sessions->shown));
-}
-
 static void row_done(struct row *row)
 {
 	free(row->name);
 	free(row->id);
 	free(row->ttl);
 	free(row->title);
-}
-
-static int keep_row(struct sessions *sessions, struct row *row)
-{
-	if (ARRAY_ROOM(sessions->rows, sessions->count, sessions->room) < 0)
-		return -ENOMEM;
-	sessions->rows[sessions->count++] = *row;
-	*row = (struct row){ 0 };
-	return 0;
 }
 
 static int read_ttl(struct sessions *sessions, struct row *row)
@@ -242,10 +225,15 @@ static int on_session(void *arg, struct bytes session, const struct backend_sess
 		r = read_title(sessions, &row);
 	if (r < 0)
 		return r;
-	if (sessions->order)
-		return keep_row(sessions, &row);
-	print_row(sessions, &row);
-	return ferror(stdout);
+	if (!sessions->order) {
+		print_row(sessions, &row);
+		return ferror(stdout);
+	}
+	if (ARRAY_ROOM(sessions->rows, sessions->count, sessions->room) < 0)
+		return -ENOMEM;
+	sessions->rows[sessions->count++] = row;
+	row = (struct row){ 0 };
+	return 0;
 }
 
 /* Equal ones stay in the order of their ids. */
@@ -255,21 +243,6 @@ static int compare(const void *a, const void *b, void *arg)
 	int order = sessions->order(a, b);
 
 	return order ? order : strcmp(((const struct row *)a)->name, ((const struct row *)b)->name);
-}
-
-static void print_sorted(struct sessions *sessions)
-{
-	if (sessions->count)
-		qsort_r(sessions->rows, sessions->count, sizeof(struct row), compare, sessions);
-	for (size_t i = 0; i < sessions->count; i++)
-		print_row(sessions, &sessions->rows[i]);
-}
-
-static void sessions_done(struct sessions *sessions)
-{
-	for (size_t i = 0; i < sessions->count; i++)
-		row_done(&sessions->rows[i]);
-	free(sessions->rows);
 }
 
 static int run_sessions(void *values, char **operands)
@@ -283,12 +256,21 @@ static int run_sessions(void *values, char **operands)
 							  .session = on_session,
 							  .arg = sessions };
 	r = summary_all(operands[0], &sessions->options, &sessions->questions);
-	if (r == 0) {
-		print_sorted(sessions);
-		print_sum(sessions);
-		say_list_end(&sessions->list);
+	if (r == 0 && sessions->count)
+		qsort_r(sessions->rows, sessions->count, sizeof(struct row), compare, sessions);
+	for (size_t i = 0; i < sessions->count; i++) {
+		if (r == 0)
+			print_row(sessions, &sessions->rows[i]);
+		row_done(&sessions->rows[i]);
 	}
-	sessions_done(sessions);
+	free(sessions->rows);
+	if (r == 0 && say_has_heading(&sessions->list)) {
+		print_stat(&sessions->sum);
+		printf("total: %" PRIu64 " session%s\n", sessions->shown,
+		       plural_s(sessions->shown));
+	}
+	if (r == 0)
+		say_list_end(&sessions->list);
 	return r < 0 ? CMD_FAILED : CMD_DONE;
 }
 

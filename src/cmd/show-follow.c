@@ -84,16 +84,6 @@ static int show_change(struct show *show, const char *path, const json_t *first)
 	return r == -ENOENT || r == -ESTALE ? 0 : r;
 }
 
-/* Some events were lost: look at all files that are known. */
-static int show_lost(struct show *show)
-{
-	int r = 0;
-
-	for (size_t i = 0; r == 0 && i < show->count; i++)
-		r = show_change(show, show->lists[i].path, NULL);
-	return r;
-}
-
 static int on_event(struct show *show, struct bytes line)
 {
 	json_t *event = json_loadb(line.data, line.size, 0, NULL);
@@ -101,11 +91,14 @@ static int on_event(struct show *show, struct bytes line)
 	const char *path = json_string_value(json_object_get(event, "path"));
 	int r = 0;
 
-	if (what && strcmp(what, "lost") == 0)
-		r = show_lost(show);
-	else if (what && path && is_followed(show, path) && strcmp(what, "attr") != 0 &&
-		 strcmp(what, "remove") != 0)
+	if (what && strcmp(what, "lost") == 0) {
+		/* Look at all files that are known. */
+		for (size_t i = 0; r == 0 && i < show->count; i++)
+			r = show_change(show, show->lists[i].path, NULL);
+	} else if (what && path && is_followed(show, path) && strcmp(what, "attr") != 0 &&
+		   strcmp(what, "remove") != 0) {
 		r = show_change(show, path, json_object_get(event, "first"));
+	}
 	json_decref(event);
 	return r;
 }

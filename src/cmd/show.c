@@ -443,17 +443,6 @@ static int show_all(struct show *show, const char *store)
 	return r;
 }
 
-static void show_done(struct show *show)
-{
-	for (size_t i = 0; i < show->count; i++)
-		free(show->lists[i].path);
-	free(show->lists);
-	for (size_t i = 0; i < show->found_count; i++)
-		free(show->found[i].path);
-	free(show->found);
-	free(show->shown);
-}
-
 static int run_show(void *values, char **operands)
 {
 	struct show *show = values;
@@ -465,7 +454,13 @@ static int run_show(void *values, char **operands)
 	show->access = access;
 	show->path = operands[1];
 	r = show_all(show, operands[0]);
-	show_done(show);
+	for (size_t i = 0; i < show->count; i++)
+		free(show->lists[i].path);
+	free(show->lists);
+	for (size_t i = 0; i < show->found_count; i++)
+		free(show->found[i].path);
+	free(show->found);
+	free(show->shown);
 	return r < 0 ? cmd_fail(operands[0], operands[1], r) : CMD_DONE;
 }
 

@@ -43,35 +43,23 @@ static const struct cmd_option stats_options[] = {
 	CMD_TABLE,
 };
 
-static size_t class_of(uint64_t bytes)
-{
-	size_t class = SIZES - 1;
-
-	while (bytes < size_from[class])
-		class --;
-	return class;
-}
-
-static int keep_largest(struct stats *stats, struct bytes session, uint64_t bytes)
-{
-	int r;
-
-	if (stats->largest.size && bytes <= stats->largest_bytes)
-		return 0;
-	buf_clear(&stats->largest);
-	stats->largest_bytes = bytes;
-	r = summary_name(&stats->questions, session, &stats->largest);
-	return r < 0 ? r : buf_append_byte(&stats->largest, '\0');
-}
-
 static int on_session(void *arg, struct bytes session, const struct backend_session_stat *stat)
 {
 	struct stats *stats = arg;
+	size_t class = SIZES - 1;
+	int r;
 
 	stats->sessions++;
 	summary_add(&stats->sum, stat);
-	stats->in_class[class_of(stat->bytes)]++;
-	return keep_largest(stats, session, stat->bytes);
+	while (stat->bytes < size_from[class])
+		class --;
+	stats->in_class[class]++;
+	if (stats->largest.size && stat->bytes <= stats->largest_bytes)
+		return 0;
+	buf_clear(&stats->largest);
+	stats->largest_bytes = stat->bytes;
+	r = summary_name(&stats->questions, session, &stats->largest);
+	return r < 0 ? r : buf_append_byte(&stats->largest, '\0');
 }
 
 static int on_day(void *arg, const struct backend_day *day)
@@ -82,12 +70,6 @@ static int on_day(void *arg, const struct backend_day *day)
 		return -ENOMEM;
 	stats->days[stats->n_days++] = *day;
 	return 0;
-}
-
-static void stats_done(struct stats *stats)
-{
-	free(stats->days);
-	buf_done(&stats->largest);
 }
 
 static const char *show_day(int64_t day, char text[UNITS_TEXT])
@@ -226,7 +208,8 @@ static int run_stats(void *values, char **operands)
 		say_json(stats_json(stats, &stats->questions.space));
 	else if (r == 0)
 		print_text(stats, &stats->questions.space);
-	stats_done(stats);
+	free(stats->days);
+	buf_done(&stats->largest);
 	return r < 0 ? CMD_FAILED : CMD_DONE;
 }
 
