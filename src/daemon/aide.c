@@ -66,16 +66,6 @@ static void stand_alone(int *fd)
 	prctl(PR_SET_NAME, "sessfs-aide");
 }
 
-/* A user's aide has no rights, and must be able to call fusermount3. */
-static void give_up_rights(void)
-{
-	if (geteuid() != 0)
-		return;
-	guard_keep_capabilities(1ULL << CAP_SYS_ADMIN | 1ULL << CAP_DAC_READ_SEARCH |
-				1ULL << CAP_SYS_PTRACE);
-	guard_no_new_privileges();
-}
-
 static void unmount(int fd, const char *dir)
 {
 	_cleanup_(freep) char *why = NULL;
@@ -124,14 +114,6 @@ static bool is_dead(pid_t pid)
 	return behind && (strncmp(behind, ") Z", 3) == 0 || strncmp(behind, ") X", 3) == 0);
 }
 
-/* The last thread of the daemon closes the other end. */
-static bool has_ended(int fd)
-{
-	struct pollfd end = { .fd = fd };
-
-	return poll(&end, 1, END_MS) > 0;
-}
-
 struct serving {
 	int fd;
 	const char *dir;
@@ -169,9 +151,11 @@ static bool answer(struct serving *serving)
 
 static void on_death(const struct serving *serving)
 {
+	struct pollfd end = { .fd = serving->fd };
 	int r;
 
-	if (!serving->device || !is_dead(serving->daemon) || has_ended(serving->fd))
+	/* The last thread of the daemon closes the other end. */
+	if (!serving->device || !is_dead(serving->daemon) || poll(&end, 1, END_MS) > 0)
 		return;
 	r = mounts_abort(serving->device);
 	if (r < 0)
@@ -204,7 +188,12 @@ static void serve(struct serving *serving, int fd)
 	sigset_t waiting;
 
 	stand_alone(&fd);
-	give_up_rights();
+	/* A user's aide has no rights, and must be able to call fusermount3. */
+	if (geteuid() == 0) {
+		guard_keep_capabilities(1ULL << CAP_SYS_ADMIN | 1ULL << CAP_DAC_READ_SEARCH |
+					1ULL << CAP_SYS_PTRACE);
+		guard_no_new_privileges();
+	}
 	watch_daemon(&waiting);
 	serving->fd = asked.fd = fd;
 	for (;;) {
@@ -268,23 +257,16 @@ void aide_tell_device(struct aide *aide, unsigned device)
 		log_warning("the helper process of the daemon has ended");
 }
 
-/* The aide gets no new question until it has answered. */
-static bool is_busy(struct aide *aide)
+int aide_has_open(struct aide *aide, pid_t pid, uint64_t nodeid, unsigned access)
 {
-	struct found late;
+	struct found found = { .r = -EIO }, late;
 
+	pthread_mutex_lock(&aide->lock);
+	/* The aide gets no new question until it has answered. */
 	while (aide->waits &&
 	       recv(aide->fd, &late, sizeof(late), MSG_DONTWAIT) == (ssize_t)sizeof(late))
 		aide->waits = late.number != aide->number;
-	return aide->waits;
-}
-
-int aide_has_open(struct aide *aide, pid_t pid, uint64_t nodeid, unsigned access)
-{
-	struct found found = { .r = -EIO };
-
-	pthread_mutex_lock(&aide->lock);
-	if (!is_busy(aide)) {
+	if (!aide->waits) {
 		const struct question question = {
 			.what = ASK_OPEN,
 			.number = ++aide->number,

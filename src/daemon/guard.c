@@ -95,13 +95,6 @@ void guard_choose_temporary(const char *dir)
 	unsetenv("TMPDIR");
 }
 
-static char *folder_of(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return bytes_dup(bytes_make(path, slash == path ? 1 : (size_t)(slash - path)));
-}
-
 static bool is_among(gid_t group, const gid_t *groups, size_t count)
 {
 	for (size_t i = 0; i < count; i++)
@@ -148,11 +141,14 @@ static int plan_owner(struct guard *guard, const char *path, const char *folder)
 
 int guard_plan(struct guard *guard, const char *store, bool read_only)
 {
+	const char *slash;
+
 	*guard = (struct guard){ .makes_files = read_only };
 	if (!store)
 		return 0;
+	slash = strrchr(store, '/');
 	guard->store = bytes_dup(bytes_str(store));
-	guard->folder = folder_of(store);
+	guard->folder = bytes_dup(bytes_make(store, slash == store ? 1 : (size_t)(slash - store)));
 	if (!guard->store || !guard->folder)
 		return -ENOMEM;
 	return plan_owner(guard, store, guard->folder);
@@ -177,23 +173,6 @@ void guard_done(struct guard *guard)
 	if (guard->rules)
 		close(guard->rules);
 	*guard = (struct guard){ 0 };
-}
-
-/* Where root may not choose its groups, it keeps those that it has. */
-static void change_groups(const struct guard *guard)
-{
-	size_t count = guard->kept ? 0 : guard->n_groups;
-
-	if (syscall(CALL_SETGROUPS, count, guard->groups) < 0)
-		log_info("cannot drop the groups of root: %s", strerror(errno));
-}
-
-static int change_ids(const struct guard *guard)
-{
-	if (syscall(CALL_SETRESGID, guard->gid, guard->gid, guard->gid) < 0 ||
-	    syscall(CALL_SETRESUID, guard->uid, guard->uid, guard->uid) < 0)
-		return -errno;
-	return 0;
 }
 
 /* The bounding set: rights that even a program of root could not get back.  Lowering it needs
@@ -234,16 +213,17 @@ static const char *why_not(int error)
 
 static int give_up_rights(const struct guard *guard)
 {
-	int r = 0;
+	const size_t groups = guard->kept ? 0 : guard->n_groups;
 
 	bound_capabilities(guard->kept); /* before the right to do so goes with the id */
-	if (guard->becomes)
-		change_groups(guard);
-	if (guard->becomes && !guard->kept)
-		r = change_ids(guard);
-	if (r == 0)
-		r = guard_keep_capabilities(guard->kept);
-	return r;
+	/* Where root may not choose its groups, it keeps those that it has. */
+	if (guard->becomes && syscall(CALL_SETGROUPS, groups, guard->groups) < 0)
+		log_info("cannot drop the groups of root: %s", strerror(errno));
+	if (guard->becomes && !guard->kept &&
+	    (syscall(CALL_SETRESGID, guard->gid, guard->gid, guard->gid) < 0 ||
+	     syscall(CALL_SETRESUID, guard->uid, guard->uid, guard->uid) < 0))
+		return -errno;
+	return guard_keep_capabilities(guard->kept);
 }
 
 int guard_enter(const struct guard *guard)
