@@ -45,16 +45,6 @@ static bool is_listed(const struct buf *names, const char *wanted)
 	return false;
 }
 
-static int list_source(struct copier *copier, struct copier_entry *entry, struct buf *names)
-{
-	int r = access_list_xattr(copier->from, entry->from, names);
-
-	if (r == -EOPNOTSUPP) /* a filesystem without any */
-		return 0;
-	entry->broken |= r < 0;
-	return r;
-}
-
 /* 1 when it was not the same; in a file that is being written it never is. */
 static int settle_xattr(struct copier *copier, struct copier_entry *entry, const char *name,
 			bool listed, struct access_file *out)
@@ -86,7 +76,10 @@ int copier_settle_xattrs(struct copier *copier, struct copier_entry *entry, stru
 
 	if (!entry->from || S_ISLNK(entry->st.st_mode))
 		return 0;
-	r = list_source(copier, entry, &names);
+	r = access_list_xattr(copier->from, entry->from, &names);
+	if (r == -EOPNOTSUPP) /* a filesystem without any */
+		r = 0;
+	entry->broken |= r < 0;
 	if (r == 0 && !out && (names.size || copier->flags & COPIER_ROWS))
 		r = access_list_xattr(copier->to, entry->path, &there);
 	for

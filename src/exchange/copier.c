@@ -321,15 +321,6 @@ static int descend(struct trip *trip, const struct stat *st)
 	return r < 0 ? fail_source(trip->copier, trip->path.data, r) : 0;
 }
 
-/* Out of the last directory. */
-static int ascend(struct trip *trip)
-{
-	struct level *level = &trip->levels[--trip->depth];
-
-	copier_names_done(&level->names);
-	return trip->depth ? leave(trip->copier, trip->path.data, &level->st) : 0;
-}
-
 static int trip_take(struct trip *trip, const char *name)
 {
 	struct stat st;
@@ -358,12 +349,14 @@ int copier_run(struct copier *copier)
 
 		trip.path.size = level->size;
 		trip.path.data[level->size] = '\0';
-		if (stop_wanted())
+		if (stop_wanted()) {
 			r = -EINTR;
-		else if (level->next < level->names.count)
+		} else if (level->next < level->names.count) {
 			r = trip_take(&trip, level->names.names[level->next++]);
-		else
-			r = ascend(&trip);
+		} else {
+			copier_names_done(&level->names);
+			r = --trip.depth ? leave(copier, trip.path.data, &level->st) : 0;
+		}
 	}
 	return r;
 }

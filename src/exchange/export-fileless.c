@@ -90,15 +90,6 @@ static int look_at_key(void *arg, struct bytes session, struct bytes key,
 	return r < 0 ? r : buf_append_bytes(&fileless->key, key);
 }
 
-static void looking_done(struct looking *looking)
-{
-	for (size_t i = 0; i < looking->count; i++) {
-		buf_done(&looking->found[i].session);
-		buf_done(&looking->found[i].key);
-	}
-	free(looking->found);
-}
-
 static int begin(struct looking *looking)
 {
 	return looking->backend->ops->snapshot_begin(looking->backend, BACKEND_ANYWAY,
@@ -208,6 +199,10 @@ int export_fileless(struct copier *copier, const struct options *options, char *
 		r = fileless_look(&looking);
 	for (size_t i = 0; r == 0 && i < looking.count; i++)
 		r = fileless_say(copier, &looking.found[i]);
-	looking_done(&looking);
+	for (size_t i = 0; i < looking.count; i++) {
+		buf_done(&looking.found[i].session);
+		buf_done(&looking.found[i].key);
+	}
+	free(looking.found);
 	return r;
 }

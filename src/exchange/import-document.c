@@ -88,15 +88,6 @@ static unsigned count_lines(struct bytes text)
 	return lines;
 }
 
-static int refuse(struct import *import, const struct import_session *session, struct bytes text,
-		  const struct json_error *error)
-{
-	return copier_refuse(&import->copier,
-			     "%s: line %u, byte %zu: %s; nothing of this session is imported",
-			     session->name, count_lines(bytes_make(text.data, error->offset)),
-			     error->offset, error->reason);
-}
-
 int import_session(struct import *import, const struct import_session *session, struct bytes text)
 {
 	_cleanup_(document_done) struct document document = { 0 };
@@ -104,7 +95,12 @@ int import_session(struct import *import, const struct import_session *session, 
 	int r = document_parse(text, &document, &error);
 
 	if (r == -EINVAL)
-		return refuse(import, session, text, &error);
+		return copier_refuse(&import->copier,
+				     "%s: line %u, byte %zu: %s; nothing of this session is "
+				     "imported",
+				     session->name,
+				     count_lines(bytes_make(text.data, error.offset)), error.offset,
+				     error.reason);
 	for (size_t i = 0; r == 0 && i < document.count; i++)
 		r = judge_place(import, session, &document.members[i]);
 	if (r == PLACE_VIEW)

@@ -181,12 +181,6 @@ static int write_mark(const struct keep *keep, const char *mark)
 	return r < 0 ? fail(mark, r) : 0;
 }
 
-static bool is_empty(const char *path)
-{
-	/* A store and an ordinary filesystem both refuse to remove what has something in it. */
-	return rmdir(path) == 0 || errno == ENOENT;
-}
-
 /* By a name of our own, since what has one does not come back from the trash. */
 static int remove_mark(const char *mark)
 {
@@ -219,7 +213,8 @@ static int begin(const struct keep *keep, const char *mark)
 		r = -ENOENT;
 	if (r < 0 && r != -ENOENT)
 		return fail(mark, r);
-	if (!is_empty(keep->target)) {
+	/* A store and an ordinary filesystem both refuse to remove what has something in it. */
+	if (rmdir(keep->target) < 0 && errno != ENOENT) {
 		log_error("%s is not empty; move its files elsewhere first", keep->target);
 		return -EEXIST;
 	}

@@ -236,26 +236,21 @@ static int tell_node(struct telling *telling, const struct backend_node *node)
 
 /* ---- Of the tree ---- */
 
-static int add_dir(struct telling *telling, uint64_t ino)
-{
-	if (ARRAY_ROOM(telling->dirs, telling->dirs_count, telling->dirs_room) < 0)
-		return -ENOMEM;
-	telling->dirs[telling->dirs_count++] = ino;
-	return 0;
-}
-
 /* One with several names is told at the first. */
 static int tell_once(struct telling *telling, const struct backend_node *node)
 {
 	const struct stat st = { .st_ino = node->ino };
 	int r = 0;
 
-	if (S_ISDIR(node->mode))
-		r = add_dir(telling, node->ino);
-	else if (node->nlink > 1 && linked_find(&telling->linked, &st))
-		return 0;
-	else if (node->nlink > 1)
+	if (S_ISDIR(node->mode)) {
+		if (ARRAY_ROOM(telling->dirs, telling->dirs_count, telling->dirs_room) < 0)
+			return -ENOMEM;
+		telling->dirs[telling->dirs_count++] = node->ino;
+	} else if (node->nlink > 1) {
+		if (linked_find(&telling->linked, &st))
+			return 0;
 		r = linked_keep(&telling->linked, &st, "");
+	}
 	return r < 0 ? r : tell_node(telling, node);
 }
 
