@@ -113,15 +113,6 @@ static int print_version(void)
 	return say_finish() < 0 ? CMD_FAILED : CMD_DONE;
 }
 
-/* Writing beyond a limit on the size of files, or to a reader that has gone, makes the call fail;
- * it must not end the process.  We wait for children, even if our parent ignores SIGCHLD. */
-static void main_set_signals(void)
-{
-	signal(SIGXFSZ, SIG_IGN);
-	signal(SIGPIPE, SIG_IGN);
-	signal(SIGCHLD, SIG_DFL);
-}
-
 int main(int argc, char **argv)
 {
 	const char *word = argc > 1 ? argv[1] : "";
@@ -130,7 +121,12 @@ int main(int argc, char **argv)
 	/* Before anything else opens a file. */
 	if (descriptor_fill() < 0)
 		return CMD_FAILED;
-	main_set_signals();
+	/* Writing beyond a limit on the size of files, or to a reader that has gone, makes the call
+	 * fail; it must not end the process.  We wait for children, even if our parent ignores
+	 * SIGCHLD. */
+	signal(SIGXFSZ, SIG_IGN);
+	signal(SIGPIPE, SIG_IGN);
+	signal(SIGCHLD, SIG_DFL);
 	if (say_begin() < 0)
 		return CMD_FAILED;
 	say_to_stderr(LOG_NOTICE);

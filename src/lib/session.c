@@ -47,20 +47,6 @@
 
 static const char empty_hash[] = "empty:0"; /* as AgentScope has it */
 
-/* A thread of the store must not run the program's signal handlers. */
-static int open_quietly(const char *store, const struct backend_options *options,
-			struct backend **ret_backend, char **ret_why)
-{
-	sigset_t all, before;
-	int r;
-
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	r = backend_open(store, options, ret_backend, ret_why);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	return r;
-}
-
 int sessfs_open(const char *store, const char *table, unsigned flags, struct sessfs **ret_sessfs)
 {
 	const struct backend_options options = { .table = table,
@@ -69,6 +55,7 @@ int sessfs_open(const char *store, const char *table, unsigned flags, struct ses
 						 .rows_only = true };
 	_cleanup_(freep) struct sessfs *sessfs = calloc(1, sizeof(*sessfs));
 	_cleanup_(freep) char *why = NULL;
+	sigset_t all, before;
 	int r;
 
 	why_begin();
@@ -76,7 +63,11 @@ int sessfs_open(const char *store, const char *table, unsigned flags, struct ses
 		return why_refuse(-EINVAL, "the path of the store is empty");
 	if (!sessfs)
 		return why_result(-ENOMEM, "%s", store);
-	r = open_quietly(store, &options, &sessfs->backend, &why);
+	/* A thread of the store must not run the program's signal handlers. */
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	r = backend_open(store, &options, &sessfs->backend, &why);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	if (r < 0)
 		return why ? why_refuse(r, "%s", why) : why_result(r, "%s", store);
 	why_begin(); /* forget the errors that did not matter in the end */

@@ -222,11 +222,6 @@ static bool leads_into(const char *pid, const char *what, const struct mount_ent
 	       (target[size] == '/' || !target[size] || strcmp(entry->point, "/") == 0);
 }
 
-static bool works_there(const char *pid, const struct mount_entry *entry)
-{
-	return leads_into(pid, "cwd", entry) || leads_into(pid, "root", entry);
-}
-
 static bool has_open(const char *pid, const struct mount_entry *entry)
 {
 	_cleanup_(closedirp) DIR *fds = open_fds(pid);
@@ -239,33 +234,23 @@ static bool has_open(const char *pid, const struct mount_entry *entry)
 	return false;
 }
 
-/* A line is: range flags offset major:minor inode path */
-static bool has_mapped(const char *pid, const struct mount_entry *entry)
-{
-	return entry->device && number_in(pid, "maps", "%*s %*s %*s 00:%llx", entry->device) >= 0;
-}
-
 static const char *what_it_does(const char *pid, const struct mount_entry *entry)
 {
-	if (works_there(pid, entry))
+	if (leads_into(pid, "cwd", entry) || leads_into(pid, "root", entry))
 		return "works in it";
 	if (has_open(pid, entry))
 		return "has a file of it open";
-	return has_mapped(pid, entry) ? "has a file of it mapped" : NULL;
-}
-
-static int add_holder(long pid, const char *what, struct buf *words)
-{
-	char name[HOLDERS_NAME];
-
-	return buf_printf(words, "%s%s (%ld) %s", words->size ? ", " : "", holders_name(pid, name),
-			  pid, what);
+	/* A line is: range flags offset major:minor inode path */
+	if (entry->device && number_in(pid, "maps", "%*s %*s %*s 00:%llx", entry->device) >= 0)
+		return "has a file of it mapped";
+	return NULL;
 }
 
 int holders_tell(const struct mount_entry *entry, struct buf *words)
 {
 	_cleanup_(closedirp) DIR *proc = opendir("/proc");
 	const struct dirent *process;
+	char name[HOLDERS_NAME];
 	unsigned count = 0;
 	int r = 0;
 
@@ -275,7 +260,8 @@ int holders_tell(const struct mount_entry *entry, struct buf *words)
 			pid > 0 && pid != getpid() ? what_it_does(process->d_name, entry) : NULL;
 
 		if (what && count++ < TOLD)
-			r = add_holder(pid, what, words);
+			r = buf_printf(words, "%s%s (%ld) %s", words->size ? ", " : "",
+				       holders_name(pid, name), pid, what);
 	}
 	if (r == 0 && count > TOLD)
 		r = buf_printf(words, " and %u more", count - TOLD);

@@ -513,24 +513,14 @@ struct search {
 	char *unfit; /* a sentence about one that cannot be used */
 };
 
-static bool is_trusted(const struct search *search, uid_t user)
-{
-	return user == 0 || user == geteuid() || user == search->owner;
-}
-
-/* A view does not have all that the store has. */
-static bool is_view(int root)
-{
-	return fgetxattr(root, VIEW_ATTRIBUTE, NULL, 0) >= 0;
-}
-
 static int consider(void *arg, const struct mount_entry *entry)
 {
 	struct search *search = arg;
 	int r;
 
 	if (strcmp(entry->type, MOUNTS_TYPE) != 0 || strcmp(entry->source, search->store) != 0 ||
-	    strcmp(entry->root, "/") != 0 || !is_trusted(search, entry->user))
+	    strcmp(entry->root, "/") != 0 ||
+	    (entry->user != 0 && entry->user != geteuid() && entry->user != search->owner))
 		return 0;
 	if (search->writes && entry->read_only) {
 		str_explain(&search->unfit, 0,
@@ -552,7 +542,9 @@ static int open_last(const struct search *search, unsigned flags)
 
 	for (size_t i = search->count; i && root < 0; i--) {
 		root = mounts_open(&search->found[i - 1]);
-		if (root >= 0 && !(flags & ACCESS_TO_SETTLE) && is_view(root)) {
+		/* A view does not have all that the store has. */
+		if (root >= 0 && !(flags & ACCESS_TO_SETTLE) &&
+		    fgetxattr(root, VIEW_ATTRIBUTE, NULL, 0) >= 0) {
 			close(root);
 			root = -ENOENT;
 		}

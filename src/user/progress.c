@@ -282,19 +282,11 @@ static int64_t seconds_left(const struct progress *progress)
 	return left < 100 * 3600 ? (int64_t)(left + 0.5) : -1;
 }
 
-static void add_left(struct buf *line, int64_t left)
-{
-	if (left >= 3600)
-		buf_printf(line, "  %" PRId64 ":%02d:%02d left", left / 3600, (int)(left / 60 % 60),
-			   (int)(left % 60));
-	else if (left >= 0)
-		buf_printf(line, "  %d:%02d left", (int)(left / 60), (int)(left % 60));
-}
-
 void progress_show(const struct progress *progress, char text[PROGRESS_COLUMNS + 1])
 {
 	_cleanup_(buf_done) struct buf line = { 0 };
 	char done[UNITS_TEXT], total[UNITS_TEXT];
+	const int64_t left = seconds_left(progress);
 
 	buf_printf(&line, "%s", progress->what);
 	if (progress->things && progress->items_total)
@@ -310,6 +302,10 @@ void progress_show(const struct progress *progress, char text[PROGRESS_COLUMNS +
 		buf_printf(&line, " of %s", units_show_size(progress->bytes_total, total));
 	if (progress->bytes_rate >= 1)
 		buf_printf(&line, "  %s/s", units_show_size((uint64_t)progress->bytes_rate, done));
-	add_left(&line, seconds_left(progress));
+	if (left >= 3600)
+		buf_printf(&line, "  %" PRId64 ":%02d:%02d left", left / 3600,
+			   (int)(left / 60 % 60), (int)(left % 60));
+	else if (left >= 0)
+		buf_printf(&line, "  %d:%02d left", (int)(left / 60), (int)(left % 60));
 	snprintf(text, PROGRESS_COLUMNS + 1, "%s", line.data ? line.data : "");
 }
