@@ -283,17 +283,6 @@ int show_file(struct show *show, const char *path)
 	return view ? print_path(show, path, view, NULL) : -ENOMEM;
 }
 
-static int show_numbered(struct show *show, const char *dir)
-{
-	_cleanup_(freep) char *view = NULL;
-
-	if (show->last >= 0)
-		view = str_printf("%s/@as=text,last=%" PRId64 ".txt", dir, show->last);
-	else
-		view = str_printf("%s/@as=text.txt", dir);
-	return view ? print_path(show, dir, view, NULL) : -ENOMEM;
-}
-
 /* ---- Which files ---- */
 
 /* Of a directory, all lists in it and below, and all documents beside one that is numbered; if
@@ -351,11 +340,18 @@ static int on_entry(void *arg, const char *name, const struct stat *st)
 static int walk_dir(struct show *show, const char *dir, bool all)
 {
 	_cleanup_(walk_done) struct walk walk = { .show = show, .dir = dir, .all = all };
+	_cleanup_(freep) char *view = NULL;
 	int r = access_list(show->access, dir, false, on_entry, &walk);
 
 	for (size_t i = 0; r == 0 && walk.numbered && i < walk.count; i++)
 		r = show_file(show, walk.others[i]);
-	return r == 0 && walk.numbered ? show_numbered(show, dir) : MIN(r, 0);
+	if (r != 0 || !walk.numbered)
+		return MIN(r, 0);
+	if (show->last >= 0)
+		view = str_printf("%s/@as=text,last=%" PRId64 ".txt", dir, show->last);
+	else
+		view = str_printf("%s/@as=text.txt", dir);
+	return view ? print_path(show, dir, view, NULL) : -ENOMEM;
 }
 
 static int add_found(void *arg, struct bytes path, bool is_dir)

@@ -237,14 +237,14 @@ int sessfs_exists(struct sessfs *sessfs, const char *session)
 struct listing {
 	sessfs_session_fn *fn;
 	void *arg;
-	struct buf last; /* the session that was reported last, with a NUL behind it */
+	struct buf *last; /* the session that was reported last, with a NUL behind it */
 };
 
 static int list_session(void *arg, struct bytes session, struct bytes key,
 			const struct backend_key_stat *stat)
 {
 	struct listing *listing = arg;
-	struct buf *last = &listing->last;
+	struct buf *last = listing->last;
 	int r;
 
 	(void)key;
@@ -260,14 +260,10 @@ static int list_session(void *arg, struct bytes session, struct bytes key,
 	return listing->fn(listing->arg, last->data);
 }
 
-static void listing_done(struct listing *listing)
-{
-	buf_done(&listing->last);
-}
-
 int sessfs_list_sessions(struct sessfs *sessfs, sessfs_session_fn *fn, void *arg)
 {
-	_cleanup_(listing_done) struct listing listing = { .fn = fn, .arg = arg };
+	_cleanup_(buf_done) struct buf last = { 0 };
+	struct listing listing = { .fn = fn, .arg = arg, .last = &last };
 	_cleanup_(lib_view_end) struct view view = { 0 };
 	int r;
 

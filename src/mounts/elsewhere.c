@@ -126,19 +126,16 @@ struct told {
 	unsigned long last; /* a namespace may have the mount several times */
 };
 
-/* A connection has the same number in the whole system.  Where the kernel does not say which
- * connection a daemon serves, compare the name of the store. */
-static bool is_same(const struct mount_entry *one, const struct mount_entry *other)
-{
-	return one->device ? one->device == other->device : strcmp(one->source, other->source) == 0;
-}
-
 static int tell_one(void *arg, const struct mount_entry *entry, const struct elsewhere *where)
 {
 	struct told *told = arg;
+	/* A connection has the same number in the whole system.  Where the kernel does not say
+	 * which connection a daemon serves, compare the name of the store. */
+	const bool same = told->entry->device ? told->entry->device == entry->device :
+						strcmp(told->entry->source, entry->source) == 0;
 	int r = 0;
 
-	if (!is_same(told->entry, entry) || where->space == told->last)
+	if (!same || where->space == told->last)
 		return 0;
 	told->last = where->space;
 	if (told->words->size)

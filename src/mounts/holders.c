@@ -150,13 +150,6 @@ static long served_by(const char *pid)
 	return -1;
 }
 
-/* Whether a descriptor has the lock that makes its process the owner of a store. */
-static bool owns(const char *pid, const char *fd)
-{
-	return number_of_fd(pid, fd, "lock: %*s OFDLCK %*s %*s %*s %*s %lld", BACKEND_OWNER_BYTE) >=
-	       0;
-}
-
 static int visit_owned(const char *pid, long device, holders_fn *fn, void *arg)
 {
 	struct holders_owner owner = { .pid = atol(pid), .device = (unsigned)device };
@@ -166,7 +159,10 @@ static int visit_owned(const char *pid, long device, holders_fn *fn, void *arg)
 	const char *fd;
 
 	while ((fd = next_fd(fds, target))) {
-		if (!owns(pid, fd) || fstatat(dirfd(fds), fd, &st, 0) < 0)
+		/* The lock that makes its process the owner of a store. */
+		if (number_of_fd(pid, fd, "lock: %*s OFDLCK %*s %*s %*s %*s %lld",
+				 BACKEND_OWNER_BYTE) < 0 ||
+		    fstatat(dirfd(fds), fd, &st, 0) < 0)
 			continue;
 		owner.store = target;
 		owner.dev = st.st_dev;

@@ -106,18 +106,13 @@ static uid_t user_in(const char *options)
 	return user ? (uid_t)strtoul(user + strlen("user_id="), NULL, 10) : (uid_t)-1;
 }
 
-static bool is_read_only(const char *flags)
-{
-	return strncmp(flags, "ro", 2) == 0 && (flags[2] == ',' || !flags[2]);
-}
-
 /* A line is: id parent major:minor root POINT FLAGS [more...] - TYPE SOURCE options */
 static bool line_parse(char *line, struct mount_entry *entry)
 {
 	enum { ID, PARENT, DEVICE, ROOT, POINT, FLAGS, FIELDS };
 	char *behind = strstr(line, " - ");
 	char *fields[FIELDS], *place = NULL;
-	const char *minor;
+	const char *minor, *flags;
 
 	if (!behind)
 		return false;
@@ -128,12 +123,13 @@ static bool line_parse(char *line, struct mount_entry *entry)
 			return false;
 	}
 	minor = strchr(fields[DEVICE], ':');
+	flags = fields[FLAGS];
 	*entry = (struct mount_entry){
 		.type = strtok_r(behind + 3, " ", &place),
 		.source = strtok_r(NULL, " ", &place),
 		.root = fields[ROOT],
 		.point = fields[POINT],
-		.read_only = is_read_only(fields[FLAGS]),
+		.read_only = strncmp(flags, "ro", 2) == 0 && (flags[2] == ',' || !flags[2]),
 		.id = atoi(fields[ID]),
 		.device = minor ? (unsigned)strtoul(minor + 1, NULL, 10) : 0,
 		.user = user_in(strtok_r(NULL, "\n", &place)),

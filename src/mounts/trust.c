@@ -139,19 +139,6 @@ static int follow(struct walk *walk, const char *path)
 	return r;
 }
 
-/* The directory or link that led us down may lead us up elsewhere, so its owner remains the one to
- * trust. */
-static int go_up(struct walk *walk)
-{
-	char *slash = strrchr(walk->here.data, '/');
-
-	if (!slash)
-		return 0;
-	*slash = '\0';
-	walk->here.size = (size_t)(slash - walk->here.data);
-	return 0;
-}
-
 static int step(struct walk *walk, const char *name, bool last, char **ret_why)
 {
 	_cleanup_(buf_done) struct buf path = { 0 };
@@ -189,14 +176,21 @@ static bool next_name(struct walk *walk, char name[NAME_MAX + 1], bool *ret_last
 int trust_path(const char *path, enum trust_kind kind, char **ret_why)
 {
 	_cleanup_(walk_done) struct walk walk = { .kind = kind };
-	char name[NAME_MAX + 1];
+	char name[NAME_MAX + 1], *slash;
 	bool last;
 	int r = walk_begin(&walk, path);
 
 	while (r == 0 && next_name(&walk, name, &last)) {
 		if (strcmp(name, ".") == 0)
 			continue;
-		r = strcmp(name, "..") == 0 ? go_up(&walk) : step(&walk, name, last, ret_why);
+		if (strcmp(name, "..") != 0) {
+			r = step(&walk, name, last, ret_why);
+		} else if ((slash = strrchr(walk.here.data, '/'))) {
+			/* The directory or link that led us down may lead us up elsewhere, so its
+			 * owner remains the one to trust. */
+			*slash = '\0';
+			walk.here.size = (size_t)(slash - walk.here.data);
+		}
 	}
 	/* Opening the path will report any other error. */
 	return r == -EPERM || r == -ENOMEM ? r : 0;

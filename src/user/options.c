@@ -33,14 +33,6 @@ static void *field_at(struct options *options, size_t place)
 	return (char *)options + place;
 }
 
-/* Set the bool that says that the option was given, if it has one. */
-static int note_given(struct options *options, const struct option_row *row, int result)
-{
-	if (result == 0 && row->given)
-		*(bool *)field_at(options, row->given) = true;
-	return result;
-}
-
 /* With nothing behind it, to a field of 32 bits. */
 static int take_number(struct options *options, const struct option_row *row, const char *value)
 {
@@ -52,7 +44,7 @@ static int take_number(struct options *options, const struct option_row *row, co
 	if (r < 0 || *end || number < kind->least)
 		return -EINVAL;
 	*(uint32_t *)field_at(options, row->place) = (uint32_t)number;
-	return note_given(options, row, 0);
+	return 0;
 }
 
 static int take_yes(struct options *options, const struct option_row *row, const char *value)
@@ -71,24 +63,23 @@ static int take_no(struct options *options, const struct option_row *row, const 
 
 static int take_size(struct options *options, const struct option_row *row, const char *value)
 {
-	return note_given(options, row, units_size(value, field_at(options, row->place)));
+	return units_size(value, field_at(options, row->place));
 }
 
 static int take_ttl(struct options *options, const struct option_row *row, const char *value)
 {
-	return note_given(options, row, ttl_parse(bytes_str(value), field_at(options, row->place)));
+	return ttl_parse(bytes_str(value), field_at(options, row->place));
 }
 
 /* For which "never" would be the contrary of what it says: that nothing is kept. */
 static int take_duration(struct options *options, const struct option_row *row, const char *value)
 {
-	return note_given(options, row,
-			  duration_parse(bytes_str(value), field_at(options, row->place)));
+	return duration_parse(bytes_str(value), field_at(options, row->place));
 }
 
 static int take_layout(struct options *options, const struct option_row *row, const char *value)
 {
-	return note_given(options, row, layouts_parse(value, field_at(options, row->place)));
+	return layouts_parse(value, field_at(options, row->place));
 }
 
 static int take_text(struct options *options, const struct option_row *row, const char *value)
@@ -302,6 +293,8 @@ static int take_option(struct options *options, enum options_user user, const ch
 			return str_explain(ret_why, -EINVAL,
 					   "the option '%s' is not understood: it takes %s", option,
 					   row->kind->value);
+		if (r == 0 && row->given)
+			*(bool *)field_at(options, row->given) = true;
 		return r;
 	}
 	for (size_t i = 0; i < ARRAY_SIZE(option_ignored); i++)
