@@ -174,15 +174,6 @@ static bool may_end(const struct mount_entry *entry, const struct daemon_process
 	return false;
 }
 
-static void say_silent(const struct mount_entry *entry, const struct daemon_process *daemon)
-{
-	char process[PROCESS_NAME];
-
-	log_error("%s is not unmounted: its daemon%s does not answer; wait, or end it with 'sessfs "
-		  "umount --force %s'",
-		  entry->point, process_name(daemon, process), entry->point);
-}
-
 /* Why what was written before the mount ended cannot be relied on. */
 static void say_unsynced(const struct mount_entry *entry, int error)
 {
@@ -224,6 +215,7 @@ static int end_mount(const struct umount *umount, const struct mount_entry *entr
 		daemon_process(holders_daemon(entry));
 	bool lazily = umount->lazy || umount->force;
 	_cleanup_(freep) char *why = NULL;
+	char process[PROCESS_NAME];
 	int r, synced, status;
 
 	if (umount->force && !may_end(entry, &daemon))
@@ -232,7 +224,9 @@ static int end_mount(const struct umount *umount, const struct mount_entry *entr
 	synced = lazily || entry->read_only ? 0 : mounts_sync(entry, WAIT_SYNC);
 	r = mounts_end(entry->point, lazily, &why);
 	if (r == -EBUSY && synced == -ETIMEDOUT)
-		say_silent(entry, &daemon);
+		log_error("%s is not unmounted: its daemon%s does not answer; wait, or end it with "
+			  "'sessfs umount --force %s'",
+			  entry->point, process_name(&daemon, process), entry->point);
 	else if (r == -EBUSY)
 		say_busy(entry);
 	else if (r < 0)

@@ -417,17 +417,10 @@ int copier_file(struct copier *copier, struct copier_entry *entry)
 
 /* ---- Links and special files ---- */
 
-static int same_target(struct copier *copier, const char *path, const char *target)
-{
-	_cleanup_(buf_done) struct buf there = { 0 };
-	int r = access_read_link(copier->to, path, &there);
-
-	return r < 0 ? r : bytes_equal(buf_bytes(&there), bytes_str(target));
-}
-
 /* 1: what is there is the same. */
 static int is_there(struct copier *copier, const struct copier_entry *entry, enum copier_did *did)
 {
+	_cleanup_(buf_done) struct buf target = { 0 };
 	struct stat there;
 	int r = copier_stat(copier, entry->path, &there);
 
@@ -438,7 +431,10 @@ static int is_there(struct copier *copier, const struct copier_entry *entry, enu
 		return -EISDIR;
 	if ((there.st_mode ^ entry->st.st_mode) & S_IFMT)
 		return 0;
-	return S_ISLNK(there.st_mode) ? same_target(copier, entry->path, entry->target) : 1;
+	if (!S_ISLNK(there.st_mode))
+		return 1;
+	r = access_read_link(copier->to, entry->path, &target);
+	return r < 0 ? r : bytes_equal(buf_bytes(&target), bytes_str(entry->target));
 }
 
 static int link_first(struct copier *copier, struct copier_entry *entry)
