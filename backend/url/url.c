@@ -4,6 +4,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <pwd.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -94,29 +95,11 @@ static int take_number(const char *text, unsigned most, unsigned *ret_number)
 	return 0;
 }
 
-static int set_path(const char *name, const char *value, char **field, char **ret_why)
+static int set_text(char **field, const char *value)
 {
-	if (!value || *value != '/')
-		return str_explain(ret_why, -EINVAL,
-				   "%s= in the URL of a store takes an absolute path", name);
 	free(*field);
 	*field = bytes_dup(bytes_str(value));
 	return *field ? 0 : -ENOMEM;
-}
-
-static int set_socket(struct url *url, const char *value, char **ret_why)
-{
-	return set_path("socket", value, &url->socket, ret_why);
-}
-
-static int set_ca(struct url *url, const char *value, char **ret_why)
-{
-	return set_path("ca", value, &url->ca, ret_why);
-}
-
-static int set_passfile(struct url *url, const char *value, char **ret_why)
-{
-	return set_path("passfile", value, &url->passfile, ret_why);
 }
 
 /* What AgentScope allows, since it puts the name into its statements. */
@@ -133,9 +116,7 @@ static int set_table(struct url *url, const char *value, char **ret_why)
 				   "table= in the URL of a store takes up to %d letters, digits, _ "
 				   "and -, and begins with a letter or _",
 				   IDENTIFIER_MAX);
-	free(url->table);
-	url->table = bytes_dup(bytes_str(value));
-	return url->table ? 0 : -ENOMEM;
+	return set_text(&url->table, value);
 }
 
 static int set_timeout(struct url *url, const char *value, char **ret_why)
@@ -160,12 +141,28 @@ static int set_tls(struct url *url, const char *value, char **ret_why)
 
 static const struct parameter {
 	const char *name;
-	int (*set)(struct url *url, const char *value, char **ret_why); /* NULL: refused */
+	int (*set)(struct url *url, const char *value, char **ret_why); /* NULL: a path */
+	size_t path;							/* where it goes */
 } parameters[] = {
-	{ "socket", set_socket }, { "table", set_table },	{ "tls", set_tls },
-	{ "ca", set_ca },	  { "passfile", set_passfile }, { "timeout", set_timeout },
-	{ "password", NULL },
+	{ "socket", NULL, offsetof(struct url, socket) },
+	{ "ca", NULL, offsetof(struct url, ca) },
+	{ "passfile", NULL, offsetof(struct url, passfile) },
+	{ "table", set_table, 0 },
+	{ "tls", set_tls, 0 },
+	{ "timeout", set_timeout, 0 },
 };
+
+static int set_parameter(struct url *url, const struct parameter *parameter, const char *value,
+			 char **ret_why)
+{
+	if (parameter->set)
+		return parameter->set(url, value, ret_why);
+	if (!value || *value != '/')
+		return str_explain(ret_why, -EINVAL,
+				   "%s= in the URL of a store takes an absolute path",
+				   parameter->name);
+	return set_text((char **)(void *)((char *)url + parameter->path), value);
+}
 
 static int refuse_password(const struct url *url, char **ret_why)
 {
@@ -207,10 +204,11 @@ static int take_parameter(struct url *url, struct bytes part, char **ret_why)
 		r = decode(part, &value, ret_why);
 	if (r < 0)
 		return r;
+	if (name && strcmp(name, "password") == 0)
+		return refuse_password(url, ret_why);
 	for (size_t i = 0; name && i < ARRAY_SIZE(parameters); i++)
 		if (strcmp(parameters[i].name, name) == 0)
-			return parameters[i].set ? parameters[i].set(url, value, ret_why) :
-						   refuse_password(url, ret_why);
+			return set_parameter(url, &parameters[i], value, ret_why);
 	return str_explain(ret_why, -EINVAL,
 			   "the URL of a store has no parameter '%s'; use socket, table, tls, ca, "
 			   "passfile or timeout",
@@ -246,22 +244,16 @@ static int take_host(struct url *url, struct bytes rest, char **ret_why)
 	return 0;
 }
 
-static size_t last_at(struct bytes authority)
-{
-	size_t at = authority.size;
-
-	while (at > 0 && authority.data[at - 1] != '@')
-		at--;
-	return at;
-}
-
 /* [USER@][HOST[:PORT]] */
 static int take_authority(struct url *url, struct bytes rest, char **ret_why)
 {
-	size_t at = last_at(rest);
-	struct bytes user = bytes_make(rest.data, at ? at - 1 : 0);
+	size_t at = rest.size;
+	struct bytes user;
 	int r;
 
+	while (at > 0 && rest.data[at - 1] != '@')
+		at--;
+	user = bytes_make(rest.data, at ? at - 1 : 0);
 	if (memchr(rest.data, ':', user.size))
 		return refuse_password(url, ret_why);
 	r = decode(user, &url->user, ret_why);
@@ -388,18 +380,6 @@ static int append_text(struct buf *buf, const char *text, const char *as_they_ar
 	return r;
 }
 
-/* The first one stands behind a '?', the others behind a '&'. */
-static int append_parameter(struct buf *buf, const char *name, const char *value)
-{
-	int r;
-
-	if (!value)
-		return 0;
-	r = buf_printf(buf, "%c%s=", buf->size && memchr(buf->data, '?', buf->size) ? '&' : '?',
-		       name);
-	return r < 0 ? r : append_text(buf, value, "/:@");
-}
-
 static int append_place(struct buf *buf, const struct url *url)
 {
 	int r = buf_printf(buf, "%s://", url->scheme);
@@ -423,7 +403,7 @@ static int append_place(struct buf *buf, const struct url *url)
 static int print(const struct url *url, bool all, char **ret_text)
 {
 	_cleanup_(buf_done) struct buf buf = { 0 };
-	char timeout[16];
+	char timeout[16], before = '?';
 	const struct {
 		const char *name, *value;
 		bool tells;
@@ -438,9 +418,14 @@ static int print(const struct url *url, bool all, char **ret_text)
 	int r = append_place(&buf, url);
 
 	snprintf(timeout, sizeof(timeout), "%u", url->timeout);
-	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(values); i++)
-		if (all || values[i].tells)
-			r = append_parameter(&buf, values[i].name, values[i].value);
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(values); i++) {
+		if (!values[i].value || !(all || values[i].tells))
+			continue;
+		r = buf_printf(&buf, "%c%s=", before, values[i].name);
+		if (r == 0)
+			r = append_text(&buf, values[i].value, "/:@");
+		before = '&';
+	}
 	if (r == 0)
 		r = buf_append_byte(&buf, '\0');
 	if (r < 0)
@@ -479,46 +464,37 @@ unsigned url_port(const struct url *url)
 	return url->port ? url->port : schemes[i].port;
 }
 
+/* The texts of a URL, to free or copy all. */
+#define TEXTS(url)                                                                                 \
+	{                                                                                          \
+		&(url)->scheme, &(url)->user, &(url)->password, &(url)->host, &(url)->socket,      \
+			&(url)->database, &(url)->table, &(url)->ca, &(url)->passfile,             \
+	}
+
 void url_done(struct url *url)
 {
+	char **const texts[] = TEXTS(url);
+
 	if (url->password)
 		explicit_bzero(url->password, strlen(url->password));
-	free(url->scheme);
-	free(url->user);
-	free(url->password);
-	free(url->host);
-	free(url->socket);
-	free(url->database);
-	free(url->table);
-	free(url->ca);
-	free(url->passfile);
+	for (size_t i = 0; i < ARRAY_SIZE(texts); i++)
+		free(*texts[i]);
 	*url = (struct url){ 0 };
-}
-
-static int copy_text(const char *from, char **ret_to)
-{
-	*ret_to = from ? strdup(from) : NULL;
-	return from && !*ret_to ? -ENOMEM : 0;
 }
 
 int url_copy(const struct url *url, struct url *ret_url)
 {
-	const struct {
-		const char *from;
-		char **to;
-	} texts[] = {
-		{ url->scheme, &ret_url->scheme },     { url->user, &ret_url->user },
-		{ url->password, &ret_url->password }, { url->host, &ret_url->host },
-		{ url->socket, &ret_url->socket },     { url->database, &ret_url->database },
-		{ url->table, &ret_url->table },       { url->ca, &ret_url->ca },
-		{ url->passfile, &ret_url->passfile },
-	};
+	char **const texts[] = TEXTS(ret_url);
 	int r = 0;
 
 	*ret_url = *url;
-	for (size_t i = 0; i < ARRAY_SIZE(texts); i++)
-		if (copy_text(texts[i].from, texts[i].to) < 0)
+	for (size_t i = 0; i < ARRAY_SIZE(texts); i++) {
+		const char *from = *texts[i];
+
+		*texts[i] = from ? strdup(from) : NULL;
+		if (from && !*texts[i])
 			r = -ENOMEM;
+	}
 	if (r < 0)
 		url_done(ret_url);
 	return r;
