@@ -99,28 +99,9 @@ static struct map *node_new(struct item *item, uint32_t priority, struct map *le
 	return node;
 }
 
-/* Both were just made, so other threads do not see them change. */
-static struct map *rotate_right(struct map *node)
-{
-	struct map *top = node->left;
-
-	node->left = top->right;
-	top->right = node;
-	return top;
-}
-
-static struct map *rotate_left(struct map *node)
-{
-	struct map *top = node->right;
-
-	node->right = top->left;
-	top->left = node;
-	return top;
-}
-
 static int insert(const struct map *map, struct item *item, struct map **ret_map)
 {
-	struct map *child = NULL, *node;
+	struct map *child = NULL, *node, **inner;
 	int order, r;
 
 	if (!map) {
@@ -140,9 +121,14 @@ static int insert(const struct map *map, struct item *item, struct map **ret_map
 			order < 0 ? map_ref(map->right) : child);
 	if (!node)
 		return -ENOMEM;
-	if (child->priority > node->priority)
-		node = order < 0 ? rotate_right(node) : rotate_left(node);
 	*ret_map = node;
+	if (child->priority > node->priority) {
+		/* Both were just made, so other threads do not see them change places. */
+		inner = order < 0 ? &child->right : &child->left;
+		*(order < 0 ? &node->left : &node->right) = *inner;
+		*inner = node;
+		*ret_map = child;
+	}
 	return 0;
 }
 

@@ -284,22 +284,21 @@ int memory_key_stat(struct backend *backend, struct backend_snapshot *snapshot,
 		    struct bytes session, struct bytes key, struct backend_key_stat *ret_stat)
 {
 	struct walk walk = walk_in(snapshot->map, key_of_state(KEY_ROW, session, key));
-	struct backend_key_stat stat;
 	struct memory_row row;
+	int64_t first = 0;
 
 	(void)backend;
-	if (walk_next(&walk)) {
-		stat.first = key_take_number(&walk.rest);
-		key_add_number(&walk.key, INT64_MAX);
-		if (walk_last(&walk)) {
-			memcpy(&row, walk.entry->value.data, sizeof(row));
-			stat.created = row.created;
-			stat.updated = row.updated;
-			stat.last = key_take_number(&walk.rest);
-			*ret_stat = stat;
-		}
-	} else if (walk.r == 0) {
-		walk.r = -ENOENT;
+	if (walk_next(&walk))
+		first = key_take_number(&walk.rest);
+	key_add_number(&walk.key, INT64_MAX);
+	if (walk_last(&walk)) {
+		memcpy(&row, walk.entry->value.data, sizeof(row));
+		*ret_stat = (struct backend_key_stat){
+			.first = first,
+			.last = key_take_number(&walk.rest),
+			.created = row.created,
+			.updated = row.updated,
+		};
 	}
 	return walk_end(&walk);
 }
@@ -330,8 +329,6 @@ int memory_mark_find(struct backend *backend, struct backend_snapshot *snapshot,
 	if (walk_last(&walk))
 		*ret_mark = (struct backend_mark){ .offset = (uint64_t)key_take_number(&walk.rest),
 						   .index = memory_number(walk.entry->value) };
-	else if (walk.r == 0)
-		walk.r = -ENOENT;
 	return walk_end(&walk);
 }
 
@@ -346,8 +343,6 @@ int memory_mark_find_index(struct backend *backend, struct backend_snapshot *sna
 	if (walk_last(&walk)) {
 		ret_mark->index = key_take_number(&walk.rest);
 		ret_mark->offset = (uint64_t)key_take_number(&walk.rest);
-	} else if (walk.r == 0) {
-		walk.r = -ENOENT;
 	}
 	return walk_end(&walk);
 }

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "backend/memory/walk.h"
 
+#include <errno.h>
+
 #include "backend/base/cleanup.h"
 
 struct walk walk_in(const struct map *map, struct key prefix)
@@ -8,11 +10,18 @@ struct walk walk_in(const struct map *map, struct key prefix)
 	return (struct walk){ .map = map, .key = prefix, .prefix_size = prefix.buf.size };
 }
 
-/* Is the entry one of ours? */
-static bool walk_here(struct walk *walk)
+/* To the entry before or behind the last one, or where the walk begins: whether it is ours. */
+static bool walk_step(struct walk *walk, bool back)
 {
+	struct bytes from = walk->entry ? walk->entry->key : key_bytes(&walk->key);
 	struct bytes prefix = bytes_make(walk->key.buf.data, walk->prefix_size);
 
+	if (walk->r == 0)
+		walk->r = walk->key.error;
+	if (walk->r)
+		return false;
+	walk->entry = back ? map_before(walk->map, from, !walk->entry) :
+			     map_after(walk->map, from, !walk->entry && !walk->behind);
 	if (!walk->entry || !bytes_starts_with(walk->entry->key, prefix))
 		return false;
 	walk->rest = bytes_make(walk->entry->key.data + prefix.size,
@@ -22,35 +31,20 @@ static bool walk_here(struct walk *walk)
 
 bool walk_next(struct walk *walk)
 {
-	if (walk->r == 0)
-		walk->r = walk->key.error;
-	if (walk->r)
-		return false;
-	if (walk->entry)
-		walk->entry = map_after(walk->map, walk->entry->key, false);
-	else
-		walk->entry = map_after(walk->map, key_bytes(&walk->key), !walk->behind);
-	return walk_here(walk);
+	return walk_step(walk, false);
 }
 
 bool walk_back(struct walk *walk)
 {
-	if (walk->r == 0)
-		walk->r = walk->key.error;
-	if (walk->r)
-		return false;
-	if (walk->entry)
-		walk->entry = map_before(walk->map, walk->entry->key, false);
-	else
-		walk->entry = map_before(walk->map, key_bytes(&walk->key), true);
-	return walk_here(walk);
+	return walk_step(walk, true);
 }
 
 bool walk_last(struct walk *walk)
 {
-	walk->r = walk->key.error;
-	walk->entry = walk->r < 0 ? NULL : map_before(walk->map, key_bytes(&walk->key), true);
-	return walk_here(walk);
+	walk->entry = NULL;
+	if (!walk_step(walk, true) && walk->r == 0)
+		walk->r = -ENOENT;
+	return walk->r == 0;
 }
 
 int walk_end(struct walk *walk)

@@ -34,7 +34,7 @@ struct walk walk_in(const struct map *map, struct key prefix);
 bool walk_next(struct walk *walk);
 /* The same the other way, from the key or before it. */
 bool walk_back(struct walk *walk);
-/* Whether there is an entry at the key or before it, the last of them. */
+/* Whether there is an entry at the key or before it, the last of them; else r is -ENOENT. */
 bool walk_last(struct walk *walk);
 /* 0, also when a callback has stopped it, or what has failed. */
 int walk_end(struct walk *walk);
