@@ -61,6 +61,8 @@ int str_explain(char **text, int error, const char *format, ...)
 	char *made;
 	int size;
 
+	if (!text)
+		return error;
 	va_start(args, format);
 	size = vasprintf(&made, format, args);
 	va_end(args);

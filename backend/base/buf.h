@@ -55,7 +55,8 @@ char *bytes_dup(struct bytes bytes);
 /* A text as printf(3) makes it, owned by the caller; NULL when there is no memory. */
 char *str_printf(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* Replace a text, which may be NULL or among what it is made of, by another; without memory it
- * stays.  Returns error, so that it can stand behind return. */
+ * stays, and where text is NULL nothing happens.  Returns error, so that it can stand behind
+ * return. */
 int str_explain(char **text, int error, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 

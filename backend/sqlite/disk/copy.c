@@ -339,32 +339,32 @@ int sqlite_backend_install(const char *new_path, const char *path, bool replace,
 	sqlite_beside_remove(new_path);
 	/* A store that could not be closed well. */
 	if (has_log(new_path))
-		return sqlite_refuse(
-			ret_why, -EIO,
-			"cannot put %s in its place: its write-ahead log is still there", path);
+		return str_explain(ret_why, -EIO,
+				   "cannot put %s in its place: its write-ahead log is still there",
+				   path);
 	if (there && !replace)
 		r = -EEXIST;
 	else if (there && !S_ISREG(old.st_mode))
-		return sqlite_refuse(ret_why, -EEXIST, "%s exists and is not a regular file", path);
+		return str_explain(ret_why, -EEXIST, "%s exists and is not a regular file", path);
 	else
 		r = there ? install_over(new_path, path, &old) : install_new(new_path, path);
 	if (r == 0)
 		r = sync_folder(path);
 	if (r == -EBUSY)
-		return sqlite_refuse(ret_why, r, "%s is mounted or in use; unmount it first", path);
+		return str_explain(ret_why, r, "%s is mounted or in use; unmount it first", path);
 	if (r == -EEXIST)
-		return sqlite_refuse(ret_why, r, "%s exists already; --force replaces it", path);
+		return str_explain(ret_why, r, "%s exists already; --force replaces it", path);
 	if (r == -EXDEV)
-		return sqlite_refuse(ret_why, r,
-				     "cannot replace %s: it is a mount of that single file, or is "
-				     "on another filesystem; replace it where it really is",
-				     path);
+		return str_explain(ret_why, r,
+				   "cannot replace %s: it is a mount of that single file, or is "
+				   "on another filesystem; replace it where it really is",
+				   path);
 	if (r == -EUCLEAN)
-		return sqlite_refuse(ret_why, r,
-				     "%s is damaged, and its log has newer data; to replace it, "
-				     "move both away (%s and %s-wal)",
-				     path, path, path);
-	return r < 0 ? sqlite_refuse(ret_why, r, "cannot put %s in its place: %s", path,
-				     strerror(-r)) :
+		return str_explain(ret_why, r,
+				   "%s is damaged, and its log has newer data; to replace it, "
+				   "move both away (%s and %s-wal)",
+				   path, path, path);
+	return r < 0 ? str_explain(ret_why, r, "cannot put %s in its place: %s", path,
+				   strerror(-r)) :
 		       0;
 }

@@ -285,32 +285,31 @@ static int check_header(const char *path, int fd, char **ret_why)
 	got = pread(fd, header, sizeof(header), 0);
 
 	if (got < 0 || fstat(fd, &st) < 0)
-		return sqlite_refuse(ret_why, -errno, "cannot read %s: %s", path, strerror(errno));
+		return str_explain(ret_why, -errno, "cannot read %s: %s", path, strerror(errno));
 	if (got == 0)
 		return 0;
 	if (memcmp(header, magic, MIN((size_t)got, sizeof(magic))) != 0)
-		return sqlite_refuse(ret_why, -EMEDIUMTYPE,
-				     "%s is not a SQLite database, so it is not a store (if it was "
-				     "one, 'sessfs check --repair' rescues what is left)",
-				     path);
+		return str_explain(ret_why, -EMEDIUMTYPE,
+				   "%s is not a SQLite database, so it is not a store (if it was "
+				   "one, 'sessfs check --repair' rescues what is left)",
+				   path);
 	if (got < HEADER)
-		return sqlite_refuse(ret_why, -EIO,
-				     "%s is damaged: the file ends after %zd bytes, within its "
-				     "header" RESCUE,
-				     path, got);
+		return str_explain(ret_why, -EIO,
+				   "%s is damaged: the file ends after %zd bytes, within its "
+				   "header" RESCUE,
+				   path, got);
 	page = (uint64_t)header[16] << 8 | header[17];
 	if (page != 1 && (page < 512 || (page & (page - 1))))
-		return sqlite_refuse(ret_why, -EIO,
-				     "%s is damaged: its header has no valid page size" RESCUE,
-				     path);
+		return str_explain(ret_why, -EIO,
+				   "%s is damaged: its header has no valid page size" RESCUE, path);
 	size = (page == 1 ? 65536 : page) * big_endian(header + 28);
 	/* The size in the header counts when it was written by the last writer; and pages that a
 	 * crash left in the WAL only are not missing. */
 	if (big_endian(header + 24) == big_endian(header + 92) && (uint64_t)st.st_size < size &&
 	    !sqlite_beside_size(path, "-wal"))
-		return sqlite_refuse(ret_why, -EIO,
-				     "%s is damaged: the file ends after %lld of %llu bytes" RESCUE,
-				     path, (long long)st.st_size, (unsigned long long)size);
+		return str_explain(ret_why, -EIO,
+				   "%s is damaged: the file ends after %lld of %llu bytes" RESCUE,
+				   path, (long long)st.st_size, (unsigned long long)size);
 	return 0;
 }
 
@@ -351,12 +350,12 @@ static int find_existing(const char *path, struct sqlite_place *place, char **re
 	case -ENOENT: /* perhaps to be created */
 		return r;
 	case -EISDIR:
-		return sqlite_refuse(ret_why, r, "%s is a directory, not a store", path);
+		return str_explain(ret_why, r, "%s is a directory, not a store", path);
 	case -EMEDIUMTYPE:
-		return sqlite_refuse(ret_why, r, "%s is not a regular file, so it is not a store",
-				     path);
+		return str_explain(ret_why, r, "%s is not a regular file, so it is not a store",
+				   path);
 	default:
-		return sqlite_refuse(ret_why, r, "cannot open %s: %s", path, strerror(-r));
+		return str_explain(ret_why, r, "cannot open %s: %s", path, strerror(-r));
 	}
 }
 
@@ -365,15 +364,15 @@ static int make_new(const char *path, struct sqlite_place *place, char **ret_why
 	int r = resolve_new(path, &place->path);
 
 	if (r == -ENOENT || r == -ENOTDIR)
-		return sqlite_refuse(ret_why, r,
-				     "cannot make %s: its directory does not exist; make it first",
-				     path);
+		return str_explain(ret_why, r,
+				   "cannot make %s: its directory does not exist; make it first",
+				   path);
 	if (r == 0)
 		r = file_create(place->path, &place->file);
 	if (r == -EEXIST)
 		return r;
 	if (r < 0)
-		return sqlite_refuse(ret_why, r, "cannot make %s: %s", path, strerror(-r));
+		return str_explain(ret_why, r, "cannot make %s: %s", path, strerror(-r));
 	place->created = true;
 	return 0;
 }
@@ -386,7 +385,7 @@ static int find_or_make(const char *path, const struct backend_options *options,
 	if (r != -ENOENT)
 		return r;
 	if (!options->create || options->read_only)
-		return sqlite_refuse(ret_why, -ENOENT, "there is no store at %s", path);
+		return str_explain(ret_why, -ENOENT, "there is no store at %s", path);
 	r = make_new(path, place, ret_why);
 	if (r != -EEXIST)
 		return r;
@@ -396,8 +395,8 @@ static int find_or_make(const char *path, const struct backend_options *options,
 	r = find_existing(path, place, ret_why);
 	if (r != -ENOENT)
 		return r;
-	return sqlite_refuse(ret_why, -EEXIST,
-			     "cannot make %s: it is a symbolic link that leads nowhere", path);
+	return str_explain(ret_why, -EEXIST,
+			   "cannot make %s: it is a symbolic link that leads nowhere", path);
 }
 
 /* 0: it cannot be had. */
@@ -416,7 +415,7 @@ int sqlite_place_find(const char *path, const struct backend_options *options,
 	int r = descriptor_fill();
 
 	if (r < 0)
-		return sqlite_refuse(ret_why, r, "cannot open %s: %s", path, strerror(-r));
+		return str_explain(ret_why, r, "cannot open %s: %s", path, strerror(-r));
 	pthread_mutex_lock(&files_lock);
 	r = find_or_make(path, options, &place, ret_why);
 	if (r == 0)
@@ -427,8 +426,8 @@ int sqlite_place_find(const char *path, const struct backend_options *options,
 	if (r == 0)
 		r = check_header(path, place.file->fd, ret_why);
 	if (r == 0 && place.file->write_error && !options->read_only)
-		r = sqlite_refuse(ret_why, place.file->write_error, "cannot write to %s: %s", path,
-				  strerror(-place.file->write_error));
+		r = str_explain(ret_why, place.file->write_error, "cannot write to %s: %s", path,
+				strerror(-place.file->write_error));
 	if (r < 0) {
 		sqlite_place_done(&place);
 		return r;

@@ -480,9 +480,9 @@ int image_open(const char *path, backend_report_fn *report, void *arg, struct im
 	else if (!S_ISREG(st.st_mode))
 		r = -EMEDIUMTYPE;
 	if (r == -EMEDIUMTYPE)
-		sqlite_refuse(ret_why, r, "%s is not a regular file, so it is not a store", path);
+		str_explain(ret_why, r, "%s is not a regular file, so it is not a store", path);
 	else if (r < 0)
-		sqlite_refuse(ret_why, r, "cannot open %s: %s", path, strerror(-r));
+		str_explain(ret_why, r, "cannot open %s: %s", path, strerror(-r));
 	else
 		r = look_at_files(&image, path, report, arg);
 	if (r < 0) {

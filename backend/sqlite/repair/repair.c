@@ -290,7 +290,7 @@ int sqlite_backend_repair(const char *path, const char *new_path,
 	int r;
 
 	if (!real)
-		return sqlite_refuse(ret_why, -errno, "cannot open %s: %s", path, strerror(errno));
+		return str_explain(ret_why, -errno, "cannot open %s: %s", path, strerror(errno));
 	r = salvage_open(real, repair->table, repair_report, &repairing, &repairing.salvage,
 			 ret_why);
 	if (r == 0) {
@@ -300,11 +300,10 @@ int sqlite_backend_repair(const char *path, const char *new_path,
 	if (r == 0)
 		*ret_repaired = repairing.repaired;
 	else if (r == -ENODATA)
-		sqlite_refuse(
-			ret_why, r,
-			"cannot rescue anything from %s: it has no complete record of a store",
-			path);
+		str_explain(ret_why, r,
+			    "cannot rescue anything from %s: it has no complete record of a store",
+			    path);
 	else if (ret_why && !*ret_why)
-		sqlite_refuse(ret_why, r, "cannot repair %s: %s", path, strerror(-r));
+		str_explain(ret_why, r, "cannot repair %s: %s", path, strerror(-r));
 	return r;
 }

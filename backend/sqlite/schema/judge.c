@@ -43,7 +43,7 @@ int sqlite_look(struct sqlite_conn *conn, struct look *look)
 
 static int refuse_format(const char *path, int64_t version, char **ret_why)
 {
-	return sqlite_refuse(
+	return str_explain(
 		ret_why, -EPROTONOSUPPORT,
 		"%s has the format %lld, and this sessfs knows the format %d alone; use %s sessfs",
 		path, (long long)version, SQLITE_SCHEMA_FORMAT,
@@ -63,15 +63,15 @@ static int choose_table(struct sqlite *store, const struct backend_options *opti
 	if (r < 0)
 		return r;
 	if (served && wanted && strcasecmp(served, wanted) != 0)
-		return sqlite_refuse(ret_why, -EINVAL,
-				     "%s keeps its sessions in the table %s, not in %s ('sessfs "
-				     "config' shows its settings)",
-				     path, served, wanted);
+		return str_explain(ret_why, -EINVAL,
+				   "%s keeps its sessions in the table %s, not in %s ('sessfs "
+				   "config' shows its settings)",
+				   path, served, wanted);
 	if (!wanted)
 		wanted = served ? served : sqlite_judge_default;
 	if (!sqlite_judge_name(wanted))
-		return sqlite_refuse(ret_why, -EINVAL, "'%s' cannot be the name of a table of rows",
-				     wanted);
+		return str_explain(ret_why, -EINVAL, "'%s' cannot be the name of a table of rows",
+				   wanted);
 	return sqlite_layout_name(&store->layout, wanted);
 }
 
@@ -80,14 +80,13 @@ static int judge_other(const struct backend_options *options, const char *path, 
 		       char **ret_why)
 {
 	if (look->tables || (look->application && look->application != SQLITE_APPLICATION))
-		return sqlite_refuse(
-			ret_why, -EMEDIUMTYPE,
-			"%s belongs to another program: it is a SQLite database without "
-			"a table of sessions",
-			path);
+		return str_explain(ret_why, -EMEDIUMTYPE,
+				   "%s belongs to another program: it is a SQLite database without "
+				   "a table of sessions",
+				   path);
 	if (!options->create || options->read_only)
-		return sqlite_refuse(ret_why, -EMEDIUMTYPE, "%s is empty, so it is not a store",
-				     path);
+		return str_explain(ret_why, -EMEDIUMTYPE, "%s is empty, so it is not a store",
+				   path);
 	look->new_store = true;
 	return 0;
 }
@@ -109,8 +108,8 @@ int sqlite_judge(struct sqlite *store, const struct backend_options *options, co
 	if (!look->version)
 		return judge_other(options, path, look, ret_why);
 	if (options->read_only)
-		return sqlite_refuse(ret_why, -EMEDIUMTYPE, "%s has lost its table %s", path,
-				     store->layout.name);
+		return str_explain(ret_why, -EMEDIUMTYPE, "%s has lost its table %s", path,
+				   store->layout.name);
 	look->rows_lost = true;
 	return 0;
 }
@@ -127,12 +126,12 @@ static int refuse_planted(int error, const char *path, char **ret_why)
 		struct stat st;
 
 		if (lstat(name, &st) == 0 && !S_ISREG(st.st_mode))
-			return sqlite_refuse(ret_why, -ELOOP,
-					     "%s is not the file that SQLite keeps there but a %s; "
-					     "find out what put it there, then remove it",
-					     name,
-					     S_ISLNK(st.st_mode) ? "link" :
-								   "special file or directory");
+			return str_explain(ret_why, -ELOOP,
+					   "%s is not the file that SQLite keeps there but a %s; "
+					   "find out what put it there, then remove it",
+					   name,
+					   S_ISLNK(st.st_mode) ? "link" :
+								 "special file or directory");
 	}
 	return error;
 }
@@ -160,12 +159,12 @@ int sqlite_refuse_unreadable(int error, const char *path, char **ret_why)
 	    refuse_planted(error, path, ret_why) == -ELOOP)
 		return -ELOOP;
 	if (error == -ENOSPC && sqlite_lacks_inodes(path))
-		return sqlite_refuse(ret_why, error,
-				     "%s cannot be opened: its filesystem is full, it has no room "
-				     "for one more file (no free inodes)",
-				     path);
+		return str_explain(ret_why, error,
+				   "%s cannot be opened: its filesystem is full, it has no room "
+				   "for one more file (no free inodes)",
+				   path);
 	for (size_t i = 0; i < ARRAY_SIZE(sentences); i++)
 		if (sentences[i].error == error)
-			return sqlite_refuse(ret_why, error, sentences[i].format, path);
-	return sqlite_refuse(ret_why, error, "%s cannot be opened: %s", path, strerror(-error));
+			return str_explain(ret_why, error, sentences[i].format, path);
+	return str_explain(ret_why, error, "%s cannot be opened: %s", path, strerror(-error));
 }

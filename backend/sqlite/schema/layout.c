@@ -116,16 +116,16 @@ static int look_at_column(sqlite3_stmt *row, struct sqlite_layout *layout, const
 
 		if (!sqlite3_column_int(row, 2) || filled)
 			return 0;
-		return sqlite_refuse(ret_why, -EMEDIUMTYPE,
-				     "the table %s in %s has a column %s that is NOT NULL without "
-				     "a default, so sessfs cannot add rows",
-				     layout->name, path, name);
+		return str_explain(ret_why, -EMEDIUMTYPE,
+				   "the table %s in %s has a column %s that is NOT NULL without "
+				   "a default, so sessfs cannot add rows",
+				   layout->name, path, name);
 	}
 	if (sqlite3_column_int(row, 5) != 0 || !(affinity_of(type) & columns[known].affinities))
-		return sqlite_refuse(ret_why, -EMEDIUMTYPE,
-				     "the column %s of the table %s in %s has the type '%s', which "
-				     "changes what sessfs writes to it",
-				     name, layout->name, path, type);
+		return str_explain(ret_why, -EMEDIUMTYPE,
+				   "the column %s of the table %s in %s has the type '%s', which "
+				   "changes what sessfs writes to it",
+				   name, layout->name, path, type);
 	found[known] = true;
 	return 0;
 }
@@ -174,17 +174,17 @@ static int refuse_missing(const struct sqlite_layout *layout, const char *path,
 			  const bool found[COLUMNS], char **ret_why)
 {
 	if (!found[COLUMN_ITEM_INDEX] && found[0])
-		return sqlite_refuse(
+		return str_explain(
 			ret_why, -EMEDIUMTYPE,
 			"the table %s in %s has an older layout, one row a session without "
 			"item_index; make a new store and fill it with 'sessfs import'",
 			layout->name, path);
 	for (int i = 0; i < COLUMNS; i++)
 		if (columns[i].needed && !found[i])
-			return sqlite_refuse(ret_why, -EMEDIUMTYPE,
-					     "the table %s in %s has no column %s, so %s is not a "
-					     "store",
-					     layout->name, path, columns[i].name, path);
+			return str_explain(ret_why, -EMEDIUMTYPE,
+					   "the table %s in %s has no column %s, so %s is not a "
+					   "store",
+					   layout->name, path, columns[i].name, path);
 	return 0;
 }
 
@@ -210,10 +210,10 @@ int sqlite_layout_look(struct sqlite_conn *conn, struct sqlite_layout *layout, c
 	if (r < 0)
 		return r;
 	if (!keyed)
-		return sqlite_refuse(ret_why, -EMEDIUMTYPE,
-				     "the table %s in %s has no primary key or unique index on "
-				     "(session_id, state_key, item_index); add one first",
-				     layout->name, path);
+		return str_explain(ret_why, -EMEDIUMTYPE,
+				   "the table %s in %s has no primary key or unique index on "
+				   "(session_id, state_key, item_index); add one first",
+				   layout->name, path);
 	layout->has_created = found[COLUMN_CREATED];
 	layout->has_updated = found[COLUMN_UPDATED];
 	return 0;

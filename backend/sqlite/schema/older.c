@@ -14,7 +14,7 @@ static void close_database(sqlite3 **db)
 
 static int refuse(sqlite3 *db, const char *path, char **ret_why)
 {
-	return sqlite_refuse(ret_why, -EMEDIUMTYPE, "cannot read %s: %s", path, sqlite3_errmsg(db));
+	return str_explain(ret_why, -EMEDIUMTYPE, "cannot read %s: %s", path, sqlite3_errmsg(db));
 }
 
 /* Which of the columns are there: enum backend_older. */

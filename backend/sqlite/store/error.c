@@ -178,22 +178,6 @@ int sqlite_result(struct sqlite_conn *conn, int code)
 	return r;
 }
 
-int sqlite_refuse(char **ret_why, int error, const char *format, ...)
-{
-	va_list args;
-	char *why;
-
-	if (!ret_why)
-		return error;
-	va_start(args, format);
-	if (vasprintf(&why, format, args) < 0)
-		why = NULL;
-	va_end(args);
-	free(*ret_why);
-	*ret_why = why;
-	return error;
-}
-
 void sqlite_tell(backend_report_fn *report, void *arg, const char *format, ...)
 {
 	char sentence[2048];

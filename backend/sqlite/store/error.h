@@ -19,9 +19,6 @@ int sqlite_error(sqlite3 *db, int code, const char *path);
 int sqlite_result(struct sqlite_conn *conn, int code);
 /* Whether no file can be made beside the store at path: its filesystem has no inode left. */
 bool sqlite_lacks_inodes(const char *path);
-/* Put a sentence in *ret_why (unless ret_why is NULL) and return error. */
-int sqlite_refuse(char **ret_why, int error, const char *format, ...)
-	__attribute__((format(printf, 3, 4)));
 
 /* Report a sentence as printf(3) makes it. */
 void sqlite_tell(backend_report_fn *report, void *arg, const char *format, ...)

@@ -257,8 +257,8 @@ static int refuse_owned(struct sqlite *store, const char *path, char **ret_why)
 
 	if (!owner)
 		owner = owner_name(store);
-	return sqlite_refuse(ret_why, -EBUSY, "%s is in use by %s", path,
-			     owner ? owner : "another process");
+	return str_explain(ret_why, -EBUSY, "%s is in use by %s", path,
+			   owner ? owner : "another process");
 }
 
 /*
@@ -306,7 +306,7 @@ static int own_to_write(struct sqlite *store, const struct backend_options *opti
 		return refuse_owned(store, path, ret_why);
 	}
 	if (r < 0 && r != -ESTALE)
-		return sqlite_refuse(ret_why, r, "cannot lock %s: %s", path, strerror(-r));
+		return str_explain(ret_why, r, "cannot lock %s: %s", path, strerror(-r));
 	return r;
 }
 
@@ -361,10 +361,10 @@ static int set_wal(struct sqlite *store, const char *path, char **ret_why)
 	if (code == SQLITE_ROW) {
 		mode = (const char *)sqlite3_column_text(statement, 0);
 		if (!mode || strcmp(mode, "wal") != 0)
-			r = sqlite_refuse(ret_why, -EOPNOTSUPP,
-					  "cannot use %s: its filesystem does not allow a "
-					  "write-ahead log (shared memory)",
-					  path);
+			r = str_explain(ret_why, -EOPNOTSUPP,
+					"cannot use %s: its filesystem does not allow a "
+					"write-ahead log (shared memory)",
+					path);
 	} else {
 		r = sqlite_result(&store->writer, code);
 	}
@@ -383,10 +383,10 @@ static int share(struct sqlite *store, const char *owner, const char *path, char
 	store->owner = false;
 	r = own_place(store, false);
 	if (r < 0)
-		return sqlite_refuse(ret_why, r,
-				     "%s is in use by other mounts, but %s-mounts, by which mounts "
-				     "find each other, cannot be used: %s",
-				     path, path, strerror(-error));
+		return str_explain(ret_why, r,
+				   "%s is in use by other mounts, but %s-mounts, by which mounts "
+				   "find each other, cannot be used: %s",
+				   path, path, strerror(-error));
 	log_warning("cannot use %s-mounts (%s), so the store cannot be mounted a second time", path,
 		    strerror(-error));
 	return 0;
@@ -514,7 +514,7 @@ static int open_once(const char *path, const struct backend_options *options,
 	int r = allocate(options, &store);
 
 	if (r < 0)
-		return sqlite_refuse(ret_why, r, "out of memory");
+		return str_explain(ret_why, r, "out of memory");
 	store->opening = true;
 	r = sqlite_place_find(path, options, &store->place, ret_why);
 	if (r == 0)
