@@ -3,9 +3,9 @@
 #include "backend/sql/apply.h"
 
 #include <errno.h>
-#include <stddef.h>
 #include <string.h>
 
+#include "backend/fields.h"
 #include "backend/sql/mounts.h"
 #include "backend/sql/read.h"
 #include "backend/base/cleanup.h"
@@ -13,29 +13,6 @@
 enum {
 	ROWS_TOGETHER = 256,  /* that one statement inserts, */
 	ROWS_BYTES = 1 << 18, /* or with so many bytes */
-};
-
-/* The fields of an operation, a letter each, and what they are said as. */
-static const struct field {
-	char letter;
-	enum { AS_TEXT, AS_BLOB, AS_TIME, AS_SIGNED, AS_UNSIGNED } as;
-	size_t offset;
-} fields[] = {
-	{ 's', AS_TEXT, offsetof(struct backend_op, session) },
-	{ 'k', AS_TEXT, offsetof(struct backend_op, key) },
-	{ 'S', AS_TEXT, offsetof(struct backend_op, session_to) },
-	{ 'K', AS_TEXT, offsetof(struct backend_op, key_to) },
-	{ 'D', AS_TEXT, offsetof(struct backend_op, data) },
-	{ 'd', AS_BLOB, offsetof(struct backend_op, data) },
-	{ 'n', AS_BLOB, offsetof(struct backend_op, name) },
-	{ 'C', AS_TIME, offsetof(struct backend_op, created) },
-	{ 'U', AS_TIME, offsetof(struct backend_op, updated) },
-	{ '@', AS_SIGNED, offsetof(struct backend_op, at) },
-	{ 't', AS_SIGNED, offsetof(struct backend_op, to) },
-	{ 'q', AS_SIGNED, offsetof(struct backend_op, seq) },
-	{ 'i', AS_UNSIGNED, offsetof(struct backend_op, ino) },
-	{ 'p', AS_UNSIGNED, offsetof(struct backend_op, parent) },
-	{ 'o', AS_UNSIGNED, offsetof(struct backend_op, offset) },
 };
 
 typedef int apply_fn(struct sql_packet *packet, const struct backend_op *op,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Operations of a batch as SQL. */
 #include <errno.h>
-#include <stddef.h>
 
+#include "backend/fields.h"
 #include "backend/sqlite/store/error.h"
 #include "backend/sqlite/store/feed.h"
 #include "backend/sqlite/owner/mounts.h"
@@ -20,30 +20,6 @@ enum {
 };
 
 typedef int apply_fn(struct sqlite_conn *conn, const struct backend_op *op, const char *now);
-
-/* The fields of an operation, a letter each, and what they are bound as. */
-static const struct field {
-	char letter;
-	enum { AS_TEXT, AS_BLOB, AS_TIME, AS_SIGNED, AS_UNSIGNED } as;
-	size_t offset;
-} fields[] = {
-	{ 's', AS_TEXT, offsetof(struct backend_op, session) },
-	{ 'k', AS_TEXT, offsetof(struct backend_op, key) },
-	{ 'S', AS_TEXT, offsetof(struct backend_op, session_to) },
-	{ 'K', AS_TEXT, offsetof(struct backend_op, key_to) },
-	{ 'D', AS_TEXT, offsetof(struct backend_op, data) },
-	{ 'd', AS_BLOB, offsetof(struct backend_op, data) },
-	{ 'n', AS_BLOB, offsetof(struct backend_op, name) },
-	{ 'C', AS_TIME, offsetof(struct backend_op, created) },
-	{ 'U', AS_TIME, offsetof(struct backend_op, updated) },
-	{ 'v', AS_SIGNED, offsetof(struct backend_op, version) },
-	{ '@', AS_SIGNED, offsetof(struct backend_op, at) },
-	{ 't', AS_SIGNED, offsetof(struct backend_op, to) },
-	{ 'q', AS_SIGNED, offsetof(struct backend_op, seq) },
-	{ 'i', AS_UNSIGNED, offsetof(struct backend_op, ino) },
-	{ 'p', AS_UNSIGNED, offsetof(struct backend_op, parent) },
-	{ 'o', AS_UNSIGNED, offsetof(struct backend_op, offset) },
-};
 
 /* How an operation becomes SQL: the statements, and the fields that are their parameters from ?1
  * on. */
@@ -440,22 +416,17 @@ static int apply_op(struct sqlite_conn *conn, const struct backend_op *op, const
 	return recipe->apply ? recipe->apply(conn, op, now) : apply_recipe(conn, recipe, op, now);
 }
 
-static bool is_next_row(const struct backend_op *op, const struct backend_op *next)
-{
-	return next->type == BACKEND_ROW_INSERT && next->at - 1 == op->at && !next->created &&
-	       !next->updated && !next->version && bytes_equal(next->session, op->session) &&
-	       bytes_equal(next->key, op->key);
-}
-
 /* Whether the next SQLITE_ROWS operations append to one list, at this time. */
 static bool are_rows(const struct backend_op *ops, size_t count)
 {
-	if (count < SQLITE_ROWS || ops->type != BACKEND_ROW_INSERT || ops->created ||
-	    ops->updated || ops->version)
-		return false;
-	for (size_t i = 1; i < SQLITE_ROWS; i++)
-		if (!is_next_row(&ops[i - 1], &ops[i]))
+	for (size_t i = 0; i < SQLITE_ROWS; i++) {
+		const struct backend_op *op = &ops[i];
+
+		if (i == count || op->type != BACKEND_ROW_INSERT || op->created || op->updated ||
+		    op->version || (uint64_t)op->at - (uint64_t)ops->at != i ||
+		    !bytes_equal(op->session, ops->session) || !bytes_equal(op->key, ops->key))
 			return false;
+	}
 	return true;
 }
 

@@ -219,19 +219,6 @@ static bool add_session(struct sessions *sessions)
 	return more;
 }
 
-static bool empty_is_next(struct sessions *sessions, bool more_rows, bool more_empty)
-{
-	return more_empty && (!more_rows || bytes_compare(cursor_bytes(&sessions->empty, 0),
-							  cursor_bytes(&sessions->rows, 0)) < 0);
-}
-
-static int tell_empty(struct sessions *sessions, backend_session_fn *fn, void *arg)
-{
-	const struct backend_session_stat stat = { .updated = cursor_number(&sessions->empty, 1) };
-
-	return fn(arg, cursor_bytes(&sessions->empty, 0), &stat);
-}
-
 static int tell_sessions(struct sessions *sessions, backend_session_fn *fn, void *arg)
 {
 	bool rows = cursor_next(&sessions->rows);
@@ -239,8 +226,14 @@ static int tell_sessions(struct sessions *sessions, backend_session_fn *fn, void
 	int r = 0;
 
 	while (r == 0 && sessions->rows.r == 0 && sessions->empty.r == 0 && (rows || empty)) {
-		if (empty_is_next(sessions, rows, empty)) {
-			r = tell_empty(sessions, fn, arg);
+		struct bytes id = empty ? cursor_bytes(&sessions->empty, 0) : (struct bytes){ 0 };
+
+		if (empty && (!rows || bytes_compare(id, cursor_bytes(&sessions->rows, 0)) < 0)) {
+			const struct backend_session_stat stat = {
+				.updated = cursor_number(&sessions->empty, 1),
+			};
+
+			r = fn(arg, id, &stat);
 			empty = r == 0 && cursor_next(&sessions->empty);
 		} else {
 			rows = add_session(sessions);

@@ -93,16 +93,10 @@ static int judge_batch(struct transaction *transaction, const struct backend_bat
 	return r;
 }
 
-static int note_op(struct transaction *transaction, const struct backend_op *op)
-{
-	const struct feed_state state = sqlite_feed_state(transaction->conn);
-
-	return transaction->shared ? feed_note(&transaction->notes, &state, op) : 0;
-}
-
 static int apply_batch(struct transaction *transaction, struct backend_batch *batch, unsigned flags)
 {
 	struct sqlite_conn *conn = transaction->conn;
+	const struct feed_state state = sqlite_feed_state(conn);
 	int r;
 
 	for (;;) {
@@ -110,7 +104,9 @@ static int apply_batch(struct transaction *transaction, struct backend_batch *ba
 
 		for (size_t i = 0, done; i < batch->count; i = done) {
 			/* Of several that are applied as one, the first tells of the others. */
-			r = note_op(transaction, &batch->ops[i]);
+			r = transaction->shared ?
+				    feed_note(&transaction->notes, &state, &batch->ops[i]) :
+				    0;
 			if (r == 0)
 				r = sqlite_apply(conn, &batch->ops[i], batch->count - i,
 						 transaction->now);
