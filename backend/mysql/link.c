@@ -291,18 +291,6 @@ int mysql_quote(struct buf *buf, struct bytes bytes, bool text)
 	return 0;
 }
 
-int mysql_quote_name(struct buf *buf, const char *name)
-{
-	int r = buf_append_byte(buf, '`');
-
-	for (; r == 0 && *name; name++) {
-		r = buf_append_byte(buf, *name);
-		if (r == 0 && *name == '`')
-			r = buf_append_byte(buf, '`');
-	}
-	return r < 0 ? r : buf_append_byte(buf, '`');
-}
-
 /* What MySQL 8 asks for a password with is an object of its own; a server of MariaDB needs none. */
 int mysql_store_prepare(const struct url *url, char **ret_why)
 {

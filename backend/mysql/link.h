@@ -17,6 +17,5 @@ bool mysql_answer_row(struct sql_answer *answer, struct bytes columns[SQL_COLUMN
 void mysql_answer_done(struct sql_answer *answer);
 uint64_t mysql_link_packet(struct sql_link *link);
 int mysql_quote(struct buf *buf, struct bytes bytes, bool text);
-int mysql_quote_name(struct buf *buf, const char *name);
 
 #endif

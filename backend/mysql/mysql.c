@@ -221,7 +221,8 @@ const struct sql_driver mysql_driver = {
 	.row = mysql_answer_row,
 	.answer_done = mysql_answer_done,
 	.quote = mysql_quote,
-	.quote_name = mysql_quote_name,
+	.schema = "",
+	.name_quote = '`',
 	.packet = mysql_link_packet,
 };
 

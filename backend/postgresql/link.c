@@ -433,15 +433,3 @@ int pg_quote(struct buf *buf, struct bytes bytes, bool text)
 {
 	return text ? quote_text(buf, bytes) : quote_bytes(buf, bytes);
 }
-
-int pg_quote_name(struct buf *buf, const char *name)
-{
-	int r = buf_append_str(buf, "agentscope.\"");
-
-	for (; r == 0 && *name; name++) {
-		r = buf_append_byte(buf, *name);
-		if (r == 0 && *name == '"')
-			r = buf_append_byte(buf, '"');
-	}
-	return r < 0 ? r : buf_append_byte(buf, '"');
-}

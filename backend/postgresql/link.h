@@ -16,6 +16,5 @@ bool pg_answer_row(struct sql_answer *answer, struct bytes columns[SQL_COLUMNS])
 void pg_answer_done(struct sql_answer *answer);
 uint64_t pg_link_packet(struct sql_link *link);
 int pg_quote(struct buf *buf, struct bytes bytes, bool text);
-int pg_quote_name(struct buf *buf, const char *name);
 
 #endif

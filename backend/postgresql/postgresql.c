@@ -279,7 +279,8 @@ const struct sql_driver postgresql_driver = {
 	.row = pg_answer_row,
 	.answer_done = pg_answer_done,
 	.quote = pg_quote,
-	.quote_name = pg_quote_name,
+	.schema = "agentscope.",
+	.name_quote = '"',
 	.packet = pg_link_packet,
 };
 

@@ -101,8 +101,9 @@ struct sql_driver {
 	void (*answer_done)(struct sql_answer *answer); /* NULL is fine */
 	/* A literal: text in the encoding of the database, or any bytes. */
 	int (*quote)(struct buf *buf, struct bytes bytes, bool text);
-	/* A name of a table, quoted. */
-	int (*quote_name)(struct buf *buf, const char *name);
+	/* What stands before the name of a table, and around it, doubled inside. */
+	const char *schema;
+	char name_quote;
 	/* Bytes of one packet, as the server has it now; 0: the connection is lost. */
 	uint64_t (*packet)(struct sql_link *link);
 };

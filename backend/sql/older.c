@@ -87,7 +87,7 @@ int sql_read_older(const struct sql_driver *driver, const struct url *url, const
 	int stopped = 0, r = url_copy(url, &copy);
 
 	if (r == 0)
-		r = driver->quote_name(&name, table);
+		r = sql_quote_name(driver, &name, table);
 	if (r == 0)
 		r = buf_append_byte(&name, '\0');
 	if (r < 0)

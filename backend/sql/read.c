@@ -225,12 +225,12 @@ static int tell_node(void *arg, const struct bytes *columns)
 	return telling->node(telling->arg, &node);
 }
 
-static int list_nodes(struct backend_snapshot *snapshot, enum sql_text text, uint64_t after,
-		      backend_node_fn *fn, void *arg)
+int sql_node_list(struct backend *backend, struct backend_snapshot *snapshot, uint64_t after,
+		  bool orphans_only, backend_node_fn *fn, void *arg)
 {
 	struct telling telling = { .node = fn, .arg = arg };
 	struct sql_pages pages = {
-		.text = text,
+		.text = orphans_only ? SQL_NODE_LIST_ORPHANS : SQL_NODE_LIST,
 		.values = { sql_id(after + (after < INT64_MAX)) },
 		.count = 3,
 		.next = sql_cursor_rising,
@@ -238,15 +238,8 @@ static int list_nodes(struct backend_snapshot *snapshot, enum sql_text text, uin
 		.arg = &telling,
 	};
 
-	return sql_cursor_pages(snapshot, &pages);
-}
-
-int sql_node_list(struct backend *backend, struct backend_snapshot *snapshot, uint64_t after,
-		  bool orphans_only, backend_node_fn *fn, void *arg)
-{
 	(void)backend;
-	return list_nodes(snapshot, orphans_only ? SQL_NODE_LIST_ORPHANS : SQL_NODE_LIST, after, fn,
-			  arg);
+	return sql_cursor_pages(snapshot, &pages);
 }
 
 int sql_orphan_list(struct backend *backend, struct backend_snapshot *snapshot, backend_node_fn *fn,

@@ -60,6 +60,22 @@ static int schema_ask(struct sql *store, const char *text, const struct sql_valu
 	return sql_schema_ask(store, store->writer.link, text, values, count, ret_answer);
 }
 
+/* The first column of the first row, if there is one. */
+static int ask_text(struct sql *store, const char *text, const struct sql_value *values,
+		    size_t count, char **ret_text)
+{
+	struct sql_answer *answer = NULL;
+	struct bytes columns[SQL_COLUMNS];
+	int r = schema_ask(store, text, values, count, &answer);
+
+	if (r == 0 && sql_row(store, answer, columns)) {
+		*ret_text = bytes_dup(columns[0]);
+		r = *ret_text ? 0 : -ENOMEM;
+	}
+	store->texts.driver->answer_done(answer);
+	return r;
+}
+
 static int schema_tell(const struct sql *store, struct bytes statement, bool rights)
 {
 	const char *const *script = store->texts.driver->script;
@@ -102,7 +118,7 @@ static int bring(struct sql *store, const char *text, const struct sql_value *va
 static int set_table(struct sql_layout *layout, const struct sql_driver *driver, const char *name)
 {
 	_cleanup_(buf_done) struct buf quoted = { 0 };
-	int r = driver->quote_name(&quoted, name);
+	int r = sql_quote_name(driver, &quoted, name);
 
 	if (r == 0)
 		r = buf_append_byte(&quoted, '\0');
@@ -183,21 +199,17 @@ static int judge_engine(struct sql *store, char **ret_why)
 {
 	const struct sql_driver *driver = store->texts.driver;
 	const char *name = store->texts.layout.name;
-	struct sql_answer *answer = NULL;
-	struct bytes columns[SQL_COLUMNS];
-	int r = !driver->careless_engine ?
-			0 :
-			schema_ask(store, driver->careless_engine,
-				   SQL_VALUES(sql_text(bytes_str(name))), &answer);
+	_cleanup_(freep) char *engine = NULL;
+	int r = driver->careless_engine ? ask_text(store, driver->careless_engine,
+						   SQL_VALUES(sql_text(bytes_str(name))), &engine) :
+					  0;
 
-	if (r == 0 && sql_row(store, answer, columns))
-		r = str_explain(
-			ret_why, -EMEDIUMTYPE,
-			"%s: the table %s has the engine %.*s, which has no transactions; give it "
-			"another one with 'ALTER TABLE %s ENGINE = InnoDB'",
-			store->database, name, (int)columns[0].size, columns[0].data, name);
-	driver->answer_done(answer);
-	return r;
+	return engine ? str_explain(ret_why, -EMEDIUMTYPE,
+				    "%s: the table %s has the engine %s, which has no "
+				    "transactions; give it another one with 'ALTER TABLE %s ENGINE "
+				    "= InnoDB'",
+				    store->database, name, engine, name) :
+			r;
 }
 
 /* -ENOENT: there is no such table. */
@@ -233,23 +245,6 @@ static int look_at_rows(struct sql *store, const char *wanted, char **ret_why)
 	return !layout->collation ? -ENOMEM : any ? 0 : -ENOENT;
 }
 
-/* The collation that a table of ours has, for which each id has one spelling. */
-static int best_collation(struct sql *store, char **ret_name)
-{
-	struct sql_answer *answer = NULL;
-	struct bytes columns[SQL_COLUMNS];
-	int r = schema_ask(store, store->texts.driver->collation, NULL, 0, &answer);
-
-	if (r == 0)
-		r = sql_row(store, answer, columns) ? 0 : -EIO;
-	if (r == 0) {
-		*ret_name = bytes_dup(columns[0]);
-		r = *ret_name ? 0 : -ENOMEM;
-	}
-	store->texts.driver->answer_done(answer);
-	return r;
-}
-
 static int make(struct sql *store, const struct found *found)
 {
 	static const char root[] = "INSERT {unless} INTO sessfs_node (ino, parent, entry, kind, "
@@ -283,23 +278,6 @@ static int make(struct sql *store, const struct found *found)
 	return r;
 }
 
-/* The type of the column version, "" for one that does not count, or NULL. */
-static int version_type(struct sql *store, char **ret_type)
-{
-	struct sql_answer *answer = NULL;
-	struct bytes columns[SQL_COLUMNS];
-	int r = schema_ask(store, store->texts.driver->version,
-			   SQL_VALUES(sql_text(bytes_str(store->texts.layout.name))), &answer);
-
-	*ret_type = NULL;
-	if (r == 0 && sql_row(store, answer, columns)) {
-		*ret_type = bytes_dup(columns[0]);
-		r = *ret_type ? 0 : -ENOMEM;
-	}
-	store->texts.driver->answer_done(answer);
-	return r;
-}
-
 int sql_schema_versions(struct sql *store)
 {
 	static const struct {
@@ -309,8 +287,9 @@ int sql_schema_versions(struct sql *store)
 		{ "bigint", INT64_MAX },  { "int", INT32_MAX },	     { "integer", INT32_MAX },
 		{ "mediumint", 8388607 }, { "smallint", INT16_MAX },
 	};
-	_cleanup_(freep) char *type = NULL;
-	int r = version_type(store, &type);
+	_cleanup_(freep) char *type = NULL; /* "": of one that does not count */
+	int r = ask_text(store, store->texts.driver->version,
+			 SQL_VALUES(sql_text(bytes_str(store->texts.layout.name))), &type);
 
 	if (r < 0)
 		return r;
@@ -335,7 +314,7 @@ static int tell_rights(struct sql *store)
 
 		r = buf_append(&buf, *right, at ? (size_t)(at - *right) : strlen(*right));
 		if (r == 0 && at)
-			r = store->texts.driver->quote_name(&buf, store->database);
+			r = sql_quote_name(store->texts.driver, &buf, store->database);
 		if (r == 0 && at)
 			r = buf_append_str(&buf, at + 1);
 		if (r == 0)
@@ -384,7 +363,9 @@ int sql_schema_open(struct sql *store, const struct backend_options *options, ch
 				   options->table);
 	r = find_store(store, options->table, &found);
 	if (r == 0)
-		r = best_collation(store, &collation);
+		r = ask_text(store, store->texts.driver->collation, NULL, 0, &collation);
+	if (r == 0 && !collation)
+		r = -EIO;
 	if (r == 0)
 		r = look_at_rows(store, collation, ret_why);
 	found.rows = r == 0;

@@ -347,3 +347,15 @@ int sql_say_on(struct buf *buf, const struct sql_texts *texts, enum sql_text tex
 {
 	return text_say(buf, texts, texts->text[text], values, count);
 }
+
+int sql_quote_name(const struct sql_driver *driver, struct buf *buf, const char *name)
+{
+	int r = buf_printf(buf, "%s%c", driver->schema, driver->name_quote);
+
+	for (; r == 0 && *name; name++) {
+		r = buf_append_byte(buf, *name);
+		if (r == 0 && *name == driver->name_quote)
+			r = buf_append_byte(buf, *name);
+	}
+	return r < 0 ? r : buf_append_byte(buf, driver->name_quote);
+}

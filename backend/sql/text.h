@@ -82,4 +82,7 @@ int sql_say_on(struct buf *buf, const struct sql_texts *texts, enum sql_text tex
 	       const struct sql_value *values, size_t count);
 int sql_say_value(struct buf *buf, const struct sql_texts *texts, const struct sql_value *value);
 
+/* A name of a table, quoted. */
+int sql_quote_name(const struct sql_driver *driver, struct buf *buf, const char *name);
+
 #endif
