@@ -7,11 +7,11 @@
 #include "backend/backend.h"
 
 /* The fields of an operation, a letter each, and what they are in SQL. */
-static const struct field {
+static const struct op_field {
 	char letter;
 	enum { AS_TEXT, AS_BLOB, AS_TIME, AS_SIGNED, AS_UNSIGNED } as;
 	size_t offset;
-} fields[] = {
+} op_fields[] = {
 	{ 's', AS_TEXT, offsetof(struct backend_op, session) },
 	{ 'k', AS_TEXT, offsetof(struct backend_op, key) },
 	{ 'S', AS_TEXT, offsetof(struct backend_op, session_to) },

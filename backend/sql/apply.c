@@ -95,7 +95,7 @@ static struct bytes present(struct bytes bytes)
 
 static struct sql_value value_of(char letter, const struct backend_op *op)
 {
-	const struct field *field = fields;
+	const struct op_field *field = op_fields;
 	const void *at;
 
 	while (field->letter != letter)

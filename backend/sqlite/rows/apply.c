@@ -96,7 +96,7 @@ static void bind_time(sqlite3_stmt *statement, int index, int64_t time, const ch
 static void bind_field(sqlite3_stmt *statement, int index, char letter, const struct backend_op *op,
 		       const char *now)
 {
-	const struct field *field = fields;
+	const struct op_field *field = op_fields;
 	const void *at;
 
 	while (field->letter != letter)
