@@ -87,6 +87,8 @@ enum { BACKEND_ITEM_LEAST = 1 << 20 };
 #define BACKEND_UNADOPTED "unadopted"
 
 enum { BACKEND_ROOT = 1 }; /* the inode number of the root; its node always exists */
+/* For BACKEND_CHANGE_DONE: no change has this stamp. */
+enum { BACKEND_STAMP_APART = 0 };
 /* The inode number of a directory that no name leads to, where the model keeps what was removed and
  * may come back; node_list() leaves it out. */
 enum { BACKEND_TRASH = 0 };
@@ -224,8 +226,8 @@ enum backend_op_type {
 	BACKEND_MARK_DELETE, /* ino, offset: every mark at or behind it; with to, before that one */
 	/* Others' changes. */
 	BACKEND_CHANGE_DONE,  /* session, key, at = stamp: digested, unless it has moved on;
-			      * session.data NULL: everything up to the stamp, but for what was
-			      * set apart */
+			      * BACKEND_STAMP_APART: only what was set apart; session.data NULL:
+			      * everything up to the stamp, but for what was set apart */
 	BACKEND_CHANGE_APART, /* session, key, at = stamp, to = first index: logged as a change with
 			       * a stamp of its own that is never pending, for any mount, until the
 			       * key is changed again; not if it has moved on */

@@ -374,6 +374,12 @@ static int take_everything(struct sql *store, const struct backend_op *op,
 	return r;
 }
 
+/* Whether the store is asked which change of the key it is. */
+static bool asks_key(const struct backend_op *op)
+{
+	return sql_is_digest(op) && op->session.data && op->at != BACKEND_STAMP_APART;
+}
+
 int sql_digests_ask(struct sql *store, struct sql_link *link, const struct backend_op *ops,
 		    size_t count, struct sql_digest *digests)
 {
@@ -384,7 +390,7 @@ int sql_digests_ask(struct sql *store, struct sql_link *link, const struct backe
 	int r = answers ? 0 : -ENOMEM;
 
 	for (size_t i = 0; r == 0 && i < count; i++)
-		if (sql_is_digest(&ops[i]) && ops[i].session.data) {
+		if (asks_key(&ops[i])) {
 			r = sql_say(&buf, &store->texts, SQL_CHANGE_OF,
 				    SQL_VALUES(sql_blob(ops[i].session), sql_blob(ops[i].key),
 					       sql_text(ops[i].session), sql_text(ops[i].key)));
@@ -395,13 +401,10 @@ int sql_digests_ask(struct sql *store, struct sql_link *link, const struct backe
 	if (r < 0)
 		return r;
 	for (size_t i = 0; r == 0 && i < count; i++) {
-		if (!sql_is_digest(&ops[i]))
-			continue;
-		if (ops[i].session.data) {
+		if (asks_key(&ops[i]))
 			r = take_key(store, answers[at++], &ops[i], &digests[i]);
-		} else {
+		else if (sql_is_digest(&ops[i]) && !ops[i].session.data)
 			r = take_everything(store, &ops[i], &digests[i]);
-		}
 	}
 	while (asked)
 		store->texts.driver->answer_done(answers[--asked]);

@@ -408,6 +408,9 @@ static int unlink_state(struct tree *tree, struct inode *dir, uint64_t id, struc
 	batch_dir(&batch, &dir->node, &dir_node);
 	batch_claim(&batch, node.ino);
 	batch_grows(&batch, dir->ino, content_less(inode));
+	/* What another mount could not take in was before, and goes with the rows. */
+	if (tree_is_shared(tree))
+		batch_change_done(&batch, node.session, node.key, BACKEND_STAMP_APART);
 	r = tree_commit(tree, &batch, BACKEND_FREES);
 	if (r < 0)
 		return r;

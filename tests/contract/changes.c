@@ -343,6 +343,24 @@ Test(others, changes_that_were_set_apart_are_waited_for_by_nobody)
 	cr_assert_str_eq(changes_of(store), "t/k from 0", "it was digested after all");
 }
 
+Test(others, changes_that_were_set_apart_are_digested_whatever_their_stamp)
+{
+	const struct backend_op done = {
+		.type = BACKEND_CHANGE_DONE, .session = S, .key = K, .at = BACKEND_STAMP_APART
+	};
+	struct noted noted;
+
+	other_runs(other, INSERT "VALUES ('sess', 'messages', 5, '{}')");
+	cr_assert_eq(backend_commit(store, &done, 1, BACKEND_ANYWAY), 0);
+	cr_assert_str_eq(changes_of(store), "sess/messages from 5", "it was not set apart");
+	note_first(store, &noted);
+	cr_assert_eq(set_apart(&noted, 5), 0);
+	cr_assert_eq(backend_commit(store, &done, 1, BACKEND_ANYWAY), 0);
+	cr_assert_str_eq(changes_of(store), "");
+	other_runs(other, INSERT "VALUES ('sess', 'messages', 6, '{}')");
+	cr_assert_str_eq(changes_of(store), "sess/messages from 6");
+}
+
 Test(others, changes_that_were_set_apart_stay_when_everything_was_digested)
 {
 	struct backend_op apart = {

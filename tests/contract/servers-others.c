@@ -128,6 +128,20 @@ Test(others, changes_that_were_set_apart_are_waited_for_by_nobody)
 	cr_expect_str_eq(changes_of(backend), "");
 }
 
+Test(others, changes_that_were_set_apart_are_digested_whatever_their_stamp)
+{
+	struct backend_op op = { .type = BACKEND_CHANGE_APART, .session = S, .key = K, .to = 0 };
+
+	backend = fresh_store(0);
+	INSERT(0, "1");
+	cr_expect_eq(done(BACKEND_STAMP_APART, false), 0);
+	cr_expect_str_eq(changes_of(backend), "sess/messages from 0", "it was not set apart");
+	op.at = stamp();
+	cr_expect_eq(backend_commit(backend, &op, 1, BACKEND_ANYWAY), 0);
+	cr_expect_eq(done(BACKEND_STAMP_APART, false), 0);
+	cr_expect_str_eq(changes_of(backend), "");
+}
+
 Test(others, end_a_wait)
 {
 	backend = fresh_store(0);

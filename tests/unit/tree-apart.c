@@ -10,6 +10,7 @@
 
 #include "tests/stores/fault.h"
 #include "backend/base/log.h"
+#include "fs/inode/tree.h"
 #include "tests/unit/many.h"
 #include "tests/unit/until.h"
 
@@ -280,8 +281,17 @@ static void open_two(void)
 	save("s/good.json", "2");
 }
 
-/* It cannot be read here any more, and nobody has it open. */
-Test(apart, keys_of_files_that_another_mount_unlinks_hold_up_nothing_else)
+/* What the mounts' threads do between the steps. */
+enum { FIRST_TAKES_IN = 1, SECOND_TAKES_IN = 2, FIRST_HAS_TAKEN_IN = 4, FIRST_DELETES_ROWS = 8 };
+
+static void takes_in(int mount)
+{
+	many_use(mount);
+	cr_assert_eq(world_tree->take_in(world_tree), 0);
+}
+
+/* It cannot be read in the second mount any more, and nobody has it open. */
+static void unlink_elsewhere(unsigned order)
 {
 	struct inode *inode;
 
@@ -290,15 +300,33 @@ Test(apart, keys_of_files_that_another_mount_unlinks_hold_up_nothing_else)
 	inode = inode_at("s/bad.json");
 	fault_backend_set_key(world_store, "bad", -EIO);
 	sql_runs("UPDATE agentscope_sessions SET state_data = '2' WHERE state_key = 'bad'");
+	if (order & FIRST_HAS_TAKEN_IN)
+		takes_in(0);
+	many_use(1);
 	cr_assert_eq(open_error("s/bad.json", O_RDONLY), -EIO);
 	many_use(0);
 	cr_assert_eq(unlinked("s/bad.json"), 0);
-	many_use(1);
-	cr_expect_str_eq(content_of("s/good.json"), "2");
-	cr_expect_eq(looked_up("s/bad.json"), -ENOENT);
+	if (order & FIRST_TAKES_IN)
+		takes_in(0);
+	if (order & SECOND_TAKES_IN)
+		takes_in(1);
+	many_use(0);
+	if (order & FIRST_DELETES_ROWS)
+		many_settle_here();
+	for (int mount = 0; mount < 2; mount++) {
+		many_use(mount);
+		cr_expect_str_eq(content_of("s/good.json"), "2");
+		cr_expect_eq(looked_up("s/bad.json"), -ENOENT, "order %u, mount %d", order, mount);
+	}
 	forget(inode);
 	fault_backend_set_key(world_store, NULL, 0);
 	many_close();
+}
+
+Test(apart, keys_of_files_that_another_mount_unlinks_hold_up_nothing_else)
+{
+	for (unsigned order = 0; order < 16; order++)
+		unlink_elsewhere(order);
 }
 
 Test(apart, files_that_another_mount_unlinks_and_that_cannot_be_read_hold_up_nothing_else)

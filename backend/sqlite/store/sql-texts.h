@@ -127,7 +127,7 @@ SQL(SQL_MARKS_HIGHEST, "SELECT byte_offset FROM sessfs_mark WHERE ino = ?3 AND b
 SQL(SQL_MARKS_SHIFT, "UPDATE OR FAIL sessfs_mark SET byte_offset = byte_offset + ?6, item_index = "
 	"item_index + ?8 WHERE ino = ?3 AND byte_offset BETWEEN ?4 AND ?5 AND item_index >= ?7")
 SQL(SQL_CHANGE_DONE, "DELETE FROM sessfs_change WHERE session_id = ?1 AND state_key = ?2 "
-	"AND stamp = ?3")
+	"AND (stamp = ?3 OR ?3 = 0 AND stamp < 0)")
 SQL(SQL_CHANGE_APART, "INSERT INTO sessfs_change (session_id, state_key, first_index, "
 	"deleted_index, stamp) VALUES (?1, ?2, ?4, ?4, -?3) ON CONFLICT "
 	"(session_id, state_key) DO UPDATE SET stamp = -?3 WHERE stamp <= ?3")
