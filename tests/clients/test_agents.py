@@ -1,4 +1,4 @@
-#!/usr/bin/env -S python3 -B
+#!/usr/bin/python3 -B
 # SPDX-License-Identifier: MIT
 """Real coding agents on a mount, by sessfs keep: each asks a model on this machine, and its session
 is listed and resumed (make check-clients).

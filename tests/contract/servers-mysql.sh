@@ -2,5 +2,5 @@
 # SPDX-License-Identifier: MIT
 #
 # The contract of stores, held by those on servers; skipped where no server is installed.
-exec python3 -B "$top_srcdir/tests/servers/with-server" mysql \
+exec "$top_srcdir/tests/servers/with-server" mysql \
 	"$top_builddir/tests/contract/servers" "$@"

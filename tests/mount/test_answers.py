@@ -1,4 +1,4 @@
-#!/usr/bin/env -S python3 -B
+#!/usr/bin/python3 -B
 # SPDX-License-Identifier: MIT
 """Answers of verbs that come at the same time on a store that is not mounted: all of it, or no."""
 

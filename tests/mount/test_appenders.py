@@ -1,4 +1,4 @@
-#!/usr/bin/env -S python3 -B
+#!/usr/bin/python3 -B
 # SPDX-License-Identifier: MIT
 """Appenders at once, with buffers of any size, beside readers of every sort and a SQL client.
 

@@ -1,4 +1,4 @@
-#!/usr/bin/env -S python3 -B
+#!/usr/bin/python3 -B
 # SPDX-License-Identifier: MIT
 """sessions and stats: what they say is what the rows are.
 SESSFS_COUNTS_STEPS: how many changes are tried, SESSFS_SEED: which."""

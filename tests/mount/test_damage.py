@@ -1,4 +1,4 @@
-#!/usr/bin/env -S python3 -B
+#!/usr/bin/python3 -B
 # SPDX-License-Identifier: MIT
 """Damaged stores: check says so, --repair rescues what is whole, a mount serves what it can.
 

@@ -1,4 +1,4 @@
-#!/usr/bin/env -S python3 -B
+#!/usr/bin/python3 -B
 # SPDX-License-Identifier: MIT
 """The ground goes from under a store: its file is deleted, replaced or moved, the size of files is
 limited, there are no inodes.

@@ -1,4 +1,4 @@
-#!/usr/bin/env -S python3 -B
+#!/usr/bin/python3 -B
 # SPDX-License-Identifier: MIT
 """Cases that hang, are killed, or leave something behind: they fail, and nothing is left."""
 

@@ -1,4 +1,4 @@
-#!/usr/bin/env -S python3 -B
+#!/usr/bin/python3 -B
 # SPDX-License-Identifier: MIT
 """Histories of 2, 4 and 8 mounts of one store: nothing that was acknowledged on any of them is lost
 or there twice, and all show the same in the end.

@@ -1,4 +1,4 @@
-#!/usr/bin/env -S python3 -B
+#!/usr/bin/python3 -B
 # SPDX-License-Identifier: MIT
 """import and export: trees, older layouts, tar streams; whole, resumable, the same both ways."""
 

@@ -1,4 +1,4 @@
-#!/usr/bin/env -S python3 -B
+#!/usr/bin/python3 -B
 # SPDX-License-Identifier: MIT
 """kill -9 of the daemon: what a call has acknowledged is there afterwards, and nothing is torn.
 

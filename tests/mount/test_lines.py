@@ -1,4 +1,4 @@
-#!/usr/bin/env -S python3 -B
+#!/usr/bin/python3 -B
 # SPDX-License-Identifier: MIT
 """Lines and saves: torn lines, unfinished pieces, drafts, strict mode, long-lived writers."""
 

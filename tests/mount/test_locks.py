@@ -1,4 +1,4 @@
-#!/usr/bin/env -S python3 -B
+#!/usr/bin/python3 -B
 # SPDX-License-Identifier: MIT
 """Locks: those of flock(2), of processes and of open files (fcntl(2)), and what they protect."""
 

@@ -1,4 +1,4 @@
-#!/usr/bin/env -S python3 -B
+#!/usr/bin/python3 -B
 # SPDX-License-Identifier: MIT
 """What sessfs(5) says of a store and its rows, and the examples of sessfs-views(7)."""
 

@@ -1,4 +1,4 @@
-#!/usr/bin/env -S python3 -B
+#!/usr/bin/python3 -B
 # SPDX-License-Identifier: MIT
 """Files that processes map to share memory, and databases that need such memory, on two mounts of
 one store: one mount at a time has them."""

@@ -1,4 +1,4 @@
-#!/usr/bin/env -S python3 -B
+#!/usr/bin/python3 -B
 # SPDX-License-Identifier: MIT
 """A store that is mounted by who wants it alone has one owner: who is refused, who comes next; and
 how an owner ends."""

@@ -1,4 +1,4 @@
-#!/usr/bin/env -S python3 -B
+#!/usr/bin/python3 -B
 # SPDX-License-Identifier: MIT
 """What POSIX and Linux say of files beyond the everyday: limits, users, times, sparse files."""
 

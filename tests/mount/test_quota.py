@@ -1,4 +1,4 @@
-#!/usr/bin/env -S python3 -B
+#!/usr/bin/python3 -B
 # SPDX-License-Identifier: MIT
 """How many bytes a session may hold: whatever makes it larger than its quota fails with ENOSPC and
 leaves nothing, and whatever does not succeeds.  What is kept of what it holds is what its files

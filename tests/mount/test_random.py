@@ -1,4 +1,4 @@
-#!/usr/bin/env -S python3 -B
+#!/usr/bin/python3 -B
 # SPDX-License-Identifier: MIT
 """Random operations of several processes on a mount, with the daemon unmounted and killed in
 between, against the contract: tests/random/game.c, which also says how to play a seed again.

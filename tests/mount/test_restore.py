@@ -1,4 +1,4 @@
-#!/usr/bin/env -S python3 -B
+#!/usr/bin/python3 -B
 # SPDX-License-Identifier: MIT
 """A restore that fails or is killed: the store is the old one with all of it, or the new one."""
 

@@ -1,4 +1,4 @@
-#!/usr/bin/env -S python3 -B
+#!/usr/bin/python3 -B
 # SPDX-License-Identifier: MIT
 """Savers at once, beside readers of every sort: nobody ever sees anything but one whole save.
 

@@ -1,4 +1,4 @@
-#!/usr/bin/env -S python3 -B
+#!/usr/bin/python3 -B
 # SPDX-License-Identifier: MIT
 """One open file, used by several descriptors and processes, is what it is on a disk: short scripts
 run in an ordinary folder and on the mount, and what each step saw and the bytes in the end are

@@ -1,4 +1,4 @@
-#!/usr/bin/env -S python3 -B
+#!/usr/bin/python3 -B
 # SPDX-License-Identifier: MIT
 """search: which items hold words.  SESSFS_WORDS: how many are looked for beside grep (soak-search:
 10,000), SESSFS_SEARCH_MB: in so much (soak-search: 1024)."""

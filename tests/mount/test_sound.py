@@ -1,4 +1,4 @@
-#!/usr/bin/env -S python3 -B
+#!/usr/bin/python3 -B
 # SPDX-License-Identifier: MIT
 """Stores that hold what no program of ours writes: check finds it, every verb says what it cannot
 hand out, nothing crashes, and a repair makes a store that can be mounted."""

@@ -1,4 +1,4 @@
-#!/usr/bin/env -S python3 -B
+#!/usr/bin/python3 -B
 # SPDX-License-Identifier: MIT
 """Many processes at once: nothing is torn, lost or mixed, and the daemon's memory is in order.
 

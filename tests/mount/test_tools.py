@@ -1,4 +1,4 @@
-#!/usr/bin/env -S python3 -B
+#!/usr/bin/python3 -B
 # SPDX-License-Identifier: MIT
 """Editors, filters, shells and logs: tools do on a mount, byte for byte, what they do on a disk."""
 

@@ -1,4 +1,4 @@
-#!/usr/bin/env -S python3 -B
+#!/usr/bin/python3 -B
 # SPDX-License-Identifier: MIT
 """Copying, archiving, synchronising and backing up: out of a mount, into it, and on it."""
 

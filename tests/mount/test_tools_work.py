@@ -1,4 +1,4 @@
-#!/usr/bin/env -S python3 -B
+#!/usr/bin/python3 -B
 # SPDX-License-Identifier: MIT
 """Programs that work on a mount as people write them: git, sqlite3, and JSON by Python and Node."""
 

@@ -1,4 +1,4 @@
-#!/usr/bin/env -S python3 -B
+#!/usr/bin/python3 -B
 # SPDX-License-Identifier: MIT
 """Torn lines, bad input, -o strict, -o exact: what is kept, and what is said about it.
 

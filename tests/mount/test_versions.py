@@ -1,4 +1,4 @@
-#!/usr/bin/env -S python3 -B
+#!/usr/bin/python3 -B
 # SPDX-License-Identifier: MIT
 """Every way to save beside every way to read, of states from 79 bytes to 200 KB: who opens a file
 sees one save of it, whole, and is never killed for a look at it.

@@ -2,4 +2,4 @@
 # SPDX-License-Identifier: MIT
 #
 # Cases of tests/mount on stores of a server; skipped where none is installed.
-SESSFS_TEST_KIND=postgresql exec python3 -B "$top_srcdir/tests/servers/test_mounts.py" "$@"
+SESSFS_TEST_KIND=postgresql exec "$top_srcdir/tests/servers/test_mounts.py" "$@"

@@ -523,6 +523,7 @@ host all all 127.0.0.0/8 md5
             "listen_addresses": self.addresses() if self.port else "",
             "max_connections": 400,
             "shared_buffers": "64MB",
+            "max_wal_size": "128MB",
             # Below its data, and so gone with it when the server is killed.
             "dynamic_shared_memory_type": "mmap",
         }

@@ -1,4 +1,4 @@
-#!/usr/bin/env -S python3 -B
+#!/usr/bin/python3 -B
 # SPDX-License-Identifier: MIT
 """Services of AgentScope beside mounts, on MariaDB and PostgreSQL: its own statements on its own
 table, and its file stores on the mounts."""

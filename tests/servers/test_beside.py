@@ -1,4 +1,4 @@
-#!/usr/bin/env -S python3 -B
+#!/usr/bin/python3 -B
 # SPDX-License-Identifier: MIT
 """Mounts of a store on a server, other programs beside them, and what goes wrong on the way."""
 

@@ -1,4 +1,4 @@
-#!/usr/bin/env -S python3 -B
+#!/usr/bin/python3 -B
 # SPDX-License-Identifier: MIT
 """Connections to a server that are lost in the middle of an answer, behind any of its bytes: what
 has come is never taken for all of it, and a mount asks again."""

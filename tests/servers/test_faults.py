@@ -1,4 +1,4 @@
-#!/usr/bin/env -S python3 -B
+#!/usr/bin/python3 -B
 # SPDX-License-Identifier: MIT
 """Servers that answer, but not as they should: they take no writes or no more connections, have
 lost a table, end statements.  Calls fail with a sentence, or do not fail."""

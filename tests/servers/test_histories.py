@@ -1,4 +1,4 @@
-#!/usr/bin/env -S python3 -B
+#!/usr/bin/python3 -B
 # SPDX-License-Identifier: MIT
 """Histories of several mounts (tests/mount/histories.py) of a store on a server, by a proxy that
 delays and cuts; the server is killed, and mounts are killed, or sleep for longer than their lease.

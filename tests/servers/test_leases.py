@@ -1,4 +1,4 @@
-#!/usr/bin/env -S python3 -B
+#!/usr/bin/python3 -B
 # SPDX-License-Identifier: MIT
 """Mounts of one store on a server that sleep for longer than their lease while others go on; and
 what several mounts count and append under locks."""

@@ -1,4 +1,4 @@
-#!/usr/bin/env -S python3 -B
+#!/usr/bin/python3 -B
 # SPDX-License-Identifier: MIT
 """What mounts of stores in files are asked for, asked of stores on a server: cases of tests/mount,
 each with databases of its own on the server of the run.

@@ -1,4 +1,4 @@
-#!/usr/bin/env -S python3 -B
+#!/usr/bin/python3 -B
 # SPDX-License-Identifier: MIT
 """Stores that move between SQLite, MariaDB and PostgreSQL by backup and restore."""
 

@@ -1,4 +1,4 @@
-#!/usr/bin/env -S python3 -B
+#!/usr/bin/python3 -B
 # SPDX-License-Identifier: MIT
 """Servers that are away for longer than a mount waits for them (timeout=): its calls fail in time,
 and when the server is back everything that was acknowledged is there once, and what was in doubt

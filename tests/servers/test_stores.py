@@ -1,4 +1,4 @@
-#!/usr/bin/env -S python3 -B
+#!/usr/bin/python3 -B
 # SPDX-License-Identifier: MIT
 """Stores on real servers, by their URLs: what a mount and the verbs do, and what keeps a daemon
 going when the server was away although it has given up its rights."""

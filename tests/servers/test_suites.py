@@ -1,4 +1,4 @@
-#!/usr/bin/env -S python3 -B
+#!/usr/bin/python3 -B
 # SPDX-License-Identifier: MIT
 """Public suites on mounts: pjdfstest, and of xfstests fsx and fsstress.  Each is played on a store
 in a file and on servers, so that what is asked of one is asked of all.

@@ -1,4 +1,4 @@
-#!/usr/bin/env -S python3 -B
+#!/usr/bin/python3 -B
 # SPDX-License-Identifier: MIT
 """Tables as services may have made and filled them: rows at the limits of columns, ids that the
 server takes for one, bytes that it cannot hold.  Each has a plain answer, and nothing is lost."""

@@ -1,4 +1,4 @@
-#!/usr/bin/env -S python3 -B
+#!/usr/bin/python3 -B
 # SPDX-License-Identifier: MIT
 """Round trips that a call of a program costs a mount, counted at the wire; tests/unit/trips.c has
 what the tree asks a store for.

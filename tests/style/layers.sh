@@ -16,7 +16,7 @@ product_of() {
 # Prints what is wrong in a whole tree.  $1: tree.
 wrong_in() {
 	# shellcheck disable=SC2046
-	python3 "$here/rooms.py" includes "$1" $(product_of "$1")
+	/usr/bin/python3 "$here/rooms.py" includes "$1" $(product_of "$1")
 }
 
 # $1: a file, $2: an include that it must not have.  Whether that is found.
@@ -80,11 +80,11 @@ symbols() {
 
 # $1: lines of symbols.  Whether something is found in them.
 call_is_found() {
-	echo "$1" | python3 "$here/rooms.py" calls "$top" | grep -q -e calls -e circle
+	echo "$1" | /usr/bin/python3 "$here/rooms.py" calls "$top" | grep -q -e calls -e circle
 }
 
 call_is_not_found() {
-	echo "$1" | python3 "$here/rooms.py" calls "$top"
+	echo "$1" | /usr/bin/python3 "$here/rooms.py" calls "$top"
 }
 
 calls_hold() {
@@ -93,7 +93,7 @@ calls_hold() {
 		echo "there are no objects in $PWD"
 		return 1
 	fi
-	python3 "$here/rooms.py" calls "$top" <"$scratch/symbols"
+	/usr/bin/python3 "$here/rooms.py" calls "$top" <"$scratch/symbols"
 }
 
 expect "an include that goes upward is found in the ground floor" \

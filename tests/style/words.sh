@@ -43,7 +43,7 @@ pronouns='he|him|his|himself|whoever|whom|whomever|whatever|whichever'
 verbs='take|tell|find|look|judge|rest|kept|ask|say|go'
 
 words_of() {
-	python3 "$here/comments.py" "$1" |
+	/usr/bin/python3 "$here/comments.py" "$1" |
 		sed -E -e "s/\b($people) who\b/\1/gI" -e 's/\bthere (is|are|was|were) no\b//gI' \
 			-e 's/\b(is|are|was|were|be) no (longer|(more|less|[a-z]+er) than)\b//gI' |
 		grep -iE -e "\b(who|$pronouns)\b" -e '\b(is|are|was|were|be) no\b' | cut -c 1-160
