@@ -708,9 +708,10 @@ struct backend_shared {
 	 * with -ESTALE again and again. */
 	void (*turn)(struct backend *backend, bool take);
 	/* Whether this mount holds locks that it has not told (BACKEND_LOCK): until it is not alone
-	 * it need not.  While it says so, nobody else is granted one.  Returns whether there may
-	 * come to be others. */
-	bool (*hold)(struct backend *backend, bool untold);
+	 * it need not.  While it says so, nobody else is granted one.  1, and is_shared() knows of
+	 * all mounts that have come before; 0: none can; -EAGAIN: others have ended this mount,
+	 * which joins again. */
+	int (*hold)(struct backend *backend, bool untold);
 	/* This mount uses a file from now on, or (on is false) no longer; call it once for each
 	 * change.  While it does, no batch of any mount is applied that depends on the file being
 	 * unused (BACKEND_UNUSED).  0: and nothing waits to be digested, as if a snapshot had
@@ -912,7 +913,7 @@ bool backend_on_duty(struct backend *backend);
 int backend_feed_list(struct backend *backend, struct backend_snapshot *snapshot,
 		      backend_feed_fn *fn, void *arg);
 void backend_turn(struct backend *backend, bool take);
-bool backend_hold(struct backend *backend, bool untold);
+int backend_hold(struct backend *backend, bool untold);
 uint64_t backend_lease(struct backend *backend);
 int backend_use(struct backend *backend, uint64_t ino, bool on);
 int backend_lock_find(struct backend *backend, struct backend_snapshot *snapshot, uint64_t ino,

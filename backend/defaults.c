@@ -54,7 +54,7 @@ const struct backend_changes default_changes = {
 ANSWER(bool, is_shared, false)
 ANSWER(bool, on_duty, true)
 ANSWER(void, turn, (void)0, bool take)
-ANSWER(bool, hold, false, bool untold)
+ANSWER(int, hold, 0, bool untold)
 ANSWER(int, use, on, uint64_t ino, bool on)
 ANSWER(uint64_t, lease, 0)
 ANSWER(int, lock_find, -ENOENT, struct backend_snapshot *snapshot, uint64_t ino,

@@ -136,7 +136,7 @@
 	      ())                                                                                  \
 	OTHER(void, shared, turn, (bool take),                                                     \
 	      (take))                                                                              \
-	OTHER(bool, shared, hold, (bool untold),                                                   \
+	OTHER(int, shared, hold, (bool untold),                                                   \
 	      (untold))                                                                            \
 	OTHER(int, shared, use, (uint64_t ino, bool on),                                           \
 	      (ino, on))                                                                           \

@@ -311,10 +311,10 @@ void memory_feed_leave(struct memory *memory)
 	pthread_mutex_unlock(&store->commit_lock);
 }
 
-bool memory_hold(struct backend *backend, bool untold)
+int memory_hold(struct backend *backend, bool untold)
 {
 	memory_of(backend)->untold = untold;
-	return true;
+	return 1;
 }
 
 int memory_use(struct backend *backend, uint64_t ino, bool on)

@@ -83,7 +83,7 @@ int memory_feed_judge_locks(const struct memory *memory, const struct map *map, 
 
 bool memory_is_shared(struct backend *backend);
 bool memory_on_duty(struct backend *backend);
-bool memory_hold(struct backend *backend, bool untold);
+int memory_hold(struct backend *backend, bool untold);
 int memory_use(struct backend *backend, uint64_t ino, bool on);
 void memory_feed_done(struct backend *backend, uint64_t n);
 

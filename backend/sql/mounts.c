@@ -481,15 +481,38 @@ void sql_turn(struct backend *backend, bool take)
 		sql_pause(PAUSE_MS);
 }
 
-bool sql_hold(struct backend *backend, bool untold)
+/* Who is there now, whatever is known. */
+static int look_again(struct sql *store)
+{
+	struct sql_answer *answer = NULL;
+	uint64_t number, epoch;
+	int r;
+
+	pthread_mutex_lock(&store->listing);
+	number = store->number;
+	r = ask_number(store, SQL_TURN_ASK, &epoch);
+	if (r == 0)
+		r = sql_aside_text(store, SQL_MOUNT_LIST, SQL_NO_VALUES, &answer);
+	if (r == 0)
+		take_mounts(store, answer, number, epoch);
+	store->texts.driver->answer_done(answer);
+	pthread_mutex_unlock(&store->listing);
+	return r;
+}
+
+int sql_hold(struct backend *backend, bool untold)
 {
 	struct sql *store = sql_of(backend);
+	int r;
 
 	if (!sql_is_mount(store))
-		return false;
-	sql_aside_text(store, SQL_MOUNT_HOLD, SQL_VALUES(sql_id(store->number), sql_number(untold)),
-		       NULL);
-	return true;
+		return 0;
+	r = sql_aside_text(store, SQL_MOUNT_HOLD,
+			   SQL_VALUES(sql_id(store->number), sql_number(untold)), NULL);
+	/* One that joins counts itself and then looks who has untold locks. */
+	if (r == 0 && untold)
+		r = look_again(store);
+	return r < 0 ? r : sql_mounts_lost(store) ? -EAGAIN : 1;
 }
 
 int sql_lock_find(struct backend *backend, struct backend_snapshot *snapshot, uint64_t ino,

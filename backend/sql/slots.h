@@ -38,7 +38,7 @@ bool sql_is_shared(struct backend *backend);
 bool sql_on_duty(struct backend *backend);
 uint64_t sql_lease(struct backend *backend);
 void sql_turn(struct backend *backend, bool take);
-bool sql_hold(struct backend *backend, bool untold);
+int sql_hold(struct backend *backend, bool untold);
 int sql_use(struct backend *backend, uint64_t ino, bool on);
 void sql_feed_done(struct backend *backend, uint64_t n);
 

@@ -108,9 +108,8 @@ int tree_tell_locks(struct tree *tree, uint64_t ino, struct bytes locks, bool ch
 /* A lock of another mount that is in the way.  -ENOENT. */
 int tree_find_lock(struct tree *tree, uint64_t ino, const struct backend_lock *lock,
 		   struct backend_lock *ret_lock);
-/* Whether this mount holds locks that other mounts do not know yet.  Returns whether there may be
- * other mounts. */
-bool tree_hold_locks(struct tree *tree, bool pending);
+/* Whether this mount holds locks that other mounts do not know yet: backend_shared.hold. */
+int tree_hold_locks(struct tree *tree, bool pending);
 /* A number that changes when other mounts have ended this one, with its locks
  * (backend_ops.lease). */
 uint64_t tree_lease(struct tree *tree);

@@ -97,7 +97,7 @@ int tree_find_lock(struct tree *tree, uint64_t ino, const struct backend_lock *l
 	return r < 0 ? r : backend_lock_find(view.backend, view.snapshot, ino, lock, ret_lock);
 }
 
-bool tree_hold_locks(struct tree *tree, bool pending)
+int tree_hold_locks(struct tree *tree, bool pending)
 {
 	return backend_hold(tree->backend, pending);
 }

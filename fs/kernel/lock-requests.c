@@ -166,11 +166,11 @@ static int notify_all(struct lock_requests *requests)
 {
 	int r = locks_each(&requests->locks, 0, notify_pending, requests);
 
-	if (r < 0)
-		return r;
-	requests->pending = false;
-	tree_hold_locks(requests->tree, false);
-	return 0;
+	if (r == 0)
+		r = tree_hold_locks(requests->tree, false);
+	if (r >= 0)
+		requests->pending = false;
+	return MIN(r, 0);
 }
 
 /* First note, then look: a mount that joins counts itself before it looks, so one of the two sees
@@ -184,8 +184,11 @@ static int ask_others(void *arg, const struct lock *lock)
 		return -ENOLCK;
 	if (!requests->pending && !tree_is_shared(requests->tree) &&
 	    !locks_notified(&requests->locks, lock->ino)) {
-		if (!tree_hold_locks(requests->tree, true))
-			return 0;
+		r = tree_hold_locks(requests->tree, true);
+		if (r == -EAGAIN)
+			pthread_cond_signal(&requests->changed);
+		if (r <= 0)
+			return r;
 		requests->pending = true;
 		pthread_cond_signal(&requests->changed);
 	}

@@ -643,11 +643,22 @@ Mounts(who_has_locks_that_he_has_not_told_keeps_all_others_out)
 
 	COMMIT(one, node_put(&node));
 	digest(two);
-	cr_expect(backend_hold(one, true));
+	cr_expect_gt(backend_hold(one, true), 0);
 	cr_expect_eq(COMMIT(two, lock(&reader, 1)), -EAGAIN);
 	cr_expect_eq(COMMIT(one, lock(&reader, 1)), 0);
-	backend_hold(one, false);
+	cr_expect_gt(backend_hold(one, false), 0);
 	cr_expect_eq(COMMIT(two, lock(&reader, 1)), 0);
+}
+
+/* Or both would think that they have the same lock. */
+Mounts(who_says_that_there_are_locks_sees_who_has_come)
+{
+	shut(two);
+	look_around(one);
+	cr_expect(!backend_is_shared(one));
+	two = shared_store(kind, one);
+	cr_expect_gt(backend_hold(one, true), 0);
+	cr_expect(backend_is_shared(one));
 }
 
 struct backend_op guard_unused(uint64_t ino)

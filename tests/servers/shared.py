@@ -31,6 +31,7 @@ import servers
 
 CLONE_NEWNS = 0x20000
 MS_REC, MS_SLAVE = 1 << 14, 1 << 19
+MNT_DETACH = 2
 
 
 class Keeper:
@@ -131,7 +132,11 @@ class Keeper:
                         key.data["left"] = json.loads(word)
                 self.clear(key.data["left"].get("folder"))
         if self.server:
-            self.server.stop()
+            try:
+                self.server.end()
+            finally:
+                ctypes.CDLL(None).umount2(os.fsencode(f"{self.server.path}/data"), MNT_DETACH)
+                self.server.stop()
 
 
 def keep_in_memory(folder):

@@ -378,14 +378,14 @@ int sqlite_lock_find(struct backend *backend, struct backend_snapshot *snapshot,
 	return r < 0 ? r : found ? 0 : -ENOENT;
 }
 
-bool sqlite_hold(struct backend *backend, bool untold)
+int sqlite_hold(struct backend *backend, bool untold)
 {
 	struct sqlite *store = sqlite_of(backend);
 
 	if (store->mounts.fd < 0)
-		return false;
+		return 0;
 	sqlite_mounts_hold(store, untold);
-	return true;
+	return 1;
 }
 
 /* Whether a mount needs it, or may come to. */

@@ -35,7 +35,7 @@ int sqlite_check(struct backend *backend, backend_report_fn *report, void *arg,
 bool sqlite_is_shared(struct backend *backend);
 bool sqlite_on_duty(struct backend *backend);
 void sqlite_turn(struct backend *backend, bool take);
-bool sqlite_hold(struct backend *backend, bool untold);
+int sqlite_hold(struct backend *backend, bool untold);
 int sqlite_use(struct backend *backend, uint64_t ino, bool on);
 void sqlite_feed_done(struct backend *backend, uint64_t n);
 int sqlite_copy(struct backend *backend, const char *new_store, const struct backend_copy *copy);
