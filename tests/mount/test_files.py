@@ -1046,11 +1046,12 @@ def test_tools_that_copy_inside_of_the_kernel_copy_every_byte(box):
     mount.check()
 
 
+GROWS = harness.rounds("SESSFS_GROWS", 3000, 8000)
 GROW = """
 import os, sys
 fd = os.open(sys.argv[1], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
-data = b"".join(b'{"n": %d, "pad": "%s"}\\n' % (n, b"x" * (n % 300)) for n in range(8000))
-cut = int(sys.argv[2])
+cut, lines = int(sys.argv[2]), int(sys.argv[3])
+data = b"".join(b'{"n": %d, "pad": "%s"}\\n' % (n, b"x" * (n % 300)) for n in range(lines))
 pieces = [data[i : i + cut] for i in range(0, len(data), cut)] if cut else data.splitlines(True)
 for piece in pieces:
     os.write(fd, piece)
@@ -1059,7 +1060,7 @@ os.close(fd)
 
 
 def grow_under_a_reader(path, cut):
-    writer = subprocess.Popen([sys.executable, "-c", GROW, path, str(cut)])
+    writer = subprocess.Popen([sys.executable, "-c", GROW, path, str(cut), str(GROWS)])
     try:
         seen = 0
         while writer.poll() is None:
@@ -1086,7 +1087,7 @@ def test_lists_grow_under_a_reader_without_zeros(box):
                 write(path, b'{"before": 1}\n')
             grow_under_a_reader(path, cut)
             same(mount.rows("s", name), read(path).splitlines(), "rows")
-            same(len(mount.indexes("s", name)), 8000 + before, "rows")
+            same(len(mount.indexes("s", name)), GROWS + before, "rows")
 
 
 # Size

@@ -178,7 +178,7 @@ static const char *asked(void)
 static void try_calls(struct shim_fault fault, uint64_t count, unsigned samples,
 		      uint64_t run(const struct shim_fault *))
 {
-	uint64_t some = rounds("SESSFS_FAULT_SAMPLES", (samples + 1) / 2, samples);
+	uint64_t some = rounds("SESSFS_FAULT_SAMPLES", (samples + 2) / 3, samples);
 	uint64_t step = asked() ? 1 : MAX(count / some, 1);
 	uint64_t only = asked() ? strtoull(asked(), NULL, 10) : 0;
 
