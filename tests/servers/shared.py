@@ -148,7 +148,8 @@ def keep_in_memory(folder):
     os.mkdir(folder)
     library.mount(None, b"/", None, MS_REC | MS_SLAVE, None)
     owner = f"size=1g,mode=700,uid={servers.NOBODY},gid={servers.NOBODY}"
-    library.mount(b"none", os.fsencode(folder), b"tmpfs", 0, owner.encode())
+    if library.mount(b"none", os.fsencode(folder), b"tmpfs", 0, owner.encode()) != 0:
+        os.rmdir(folder)
 
 
 def keep(kind, listening, parent):
