@@ -405,7 +405,7 @@ def own_proc():
     called(library.mount(b"proc", b"/proc", b"proc", 0, None))
 
 
-def in_namespace(hands, hold, line, prepare=lambda: None):
+def in_namespace(hands, hold, line, also=0, prepare=lambda: None):
     """A process that goes between makes the namespace, and waits for the one in it."""
     ours, theirs = os.pipe()
 
@@ -414,7 +414,7 @@ def in_namespace(hands, hold, line, prepare=lambda: None):
         serve(own_hands(hands), hold, line)
 
     def between():
-        leave_namespaces(NEW_PIDS | NEW_MOUNTS)
+        leave_namespaces(NEW_PIDS | also)
         pid = forked(inside)
         for hand in hands:
             os.close(hand.fd)
@@ -430,7 +430,7 @@ def in_namespace(hands, hold, line, prepare=lambda: None):
 
 
 def in_own_proc(hands, hold, line):
-    return in_namespace(hands, hold, line, own_proc)
+    return in_namespace(hands, hold, line, NEW_MOUNTS, own_proc)
 
 
 SHARES = {

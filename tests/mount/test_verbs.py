@@ -264,9 +264,13 @@ def begin_put(place, path, data):
     def beside():
         if not seen:
             return set(place.mount.sql("SELECT ino FROM sessfs_node WHERE nlink = 0"))
-        return {os.lstat(os.path.join(folder, name)).st_ino
-                for folder, _, names in os.walk(place.mount.path)
-                for name in names if name.startswith(".sessfs-put-")}
+        found = set()
+        for folder, _, names in os.walk(place.mount.path):
+            for name in names:
+                with contextlib.suppress(FileNotFoundError):  # what was left may go meanwhile
+                    if name.startswith(".sessfs-put-"):
+                        found.add(os.lstat(os.path.join(folder, name)).st_ino)
+        return found
 
     before = beside()
     process = place.start("put", path)
