@@ -481,7 +481,7 @@ void sql_turn(struct backend *backend, bool take)
 		sql_pause(PAUSE_MS);
 }
 
-/* Who is there now, whatever is known. */
+/* Read the list of mounts from the server, even where the epoch that is known here fits. */
 static int look_again(struct sql *store)
 {
 	struct sql_answer *answer = NULL;
@@ -489,7 +489,9 @@ static int look_again(struct sql *store)
 	int r;
 
 	pthread_mutex_lock(&store->listing);
+	pthread_mutex_lock(&store->state.lock);
 	number = store->number;
+	pthread_mutex_unlock(&store->state.lock);
 	r = ask_number(store, SQL_TURN_ASK, &epoch);
 	if (r == 0)
 		r = sql_aside_text(store, SQL_MOUNT_LIST, SQL_NO_VALUES, &answer);

@@ -24,6 +24,7 @@ struct lock_requests {
 	bool stopping;
 	struct tree *tree;
 	bool pending;	/* there may be locks that other mounts do not know, as there were none */
+	bool noted;	/* the store may say so: also when its answer did not come */
 	uint64_t lease; /* of the mount (tree_lease()), under which all were granted */
 };
 
@@ -122,7 +123,7 @@ static void look_at_lease(struct lock_requests *requests)
 	if (lease == requests->lease)
 		return;
 	requests->lease = lease;
-	requests->pending = false;
+	requests->pending = requests->noted = false;
 	locks_lose(&requests->locks);
 	pthread_cond_signal(&requests->changed);
 }
@@ -169,7 +170,7 @@ static int notify_all(struct lock_requests *requests)
 	if (r == 0)
 		r = tree_hold_locks(requests->tree, false);
 	if (r >= 0)
-		requests->pending = false;
+		requests->pending = requests->noted = false;
 	return MIN(r, 0);
 }
 
@@ -185,7 +186,8 @@ static int ask_others(void *arg, const struct lock *lock)
 	if (!requests->pending && !tree_is_shared(requests->tree) &&
 	    !locks_notified(&requests->locks, lock->ino)) {
 		r = tree_hold_locks(requests->tree, true);
-		if (r == -EAGAIN)
+		requests->noted = r != 0;
+		if (r < 0)
 			pthread_cond_signal(&requests->changed);
 		if (r <= 0)
 			return r;
@@ -194,7 +196,7 @@ static int ask_others(void *arg, const struct lock *lock)
 	}
 	if (!tree_is_shared(requests->tree) && !locks_notified(&requests->locks, lock->ino))
 		return 0;
-	r = requests->pending ? notify_all(requests) : 0;
+	r = requests->noted ? notify_all(requests) : 0;
 	if (r == 0)
 		r = notify_file(requests, lock->ino, lock);
 	if (r == -EAGAIN)
@@ -221,11 +223,11 @@ static int64_t look_at_others(struct lock_requests *requests, struct lock_wait *
 
 	*ret_ended = NULL;
 	look_at_lease(requests);
-	if (requests->pending && tree_is_shared(requests->tree))
+	if (requests->noted && tree_is_shared(requests->tree))
 		notify_all(requests);
-	else if (requests->pending && locks_each(&requests->locks, 0, is_any, NULL) == 0)
+	else if (requests->noted && locks_each(&requests->locks, 0, is_any, NULL) == 0)
 		notify_all(requests);
-	if (requests->pending)
+	if (requests->noted)
 		next = tick_now() + LOOK_NS;
 	if (locks_poll(&requests->locks, ret_ended))
 		next = tick_now() + POLL_NS;
