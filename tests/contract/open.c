@@ -4,8 +4,10 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -548,6 +550,44 @@ Test(opening, with_a_quota_ends_in_enospc_and_goes_on_after_a_deletion)
 
 	cr_assert_eq(COMMIT(backend, row_delete(S, K, 0, 3)), 0);
 	cr_assert_eq(COMMIT(backend, row_insert(S, K, 0, bytes_make(data, sizeof(data)))), 0);
+}
+
+struct reader {
+	struct backend *backend;
+	struct backend_snapshot *snapshot;
+};
+
+static void *end_in_a_second(void *arg)
+{
+	const struct reader *reader = arg;
+
+	usleep(1000000);
+	reader->backend->ops->snapshot_end(reader->backend, reader->snapshot);
+	return NULL;
+}
+
+/* The log cannot be longer than a file may be, and is begun anew when its readers have ended. */
+Test(opening, with_a_full_log_waits_for_readers_of_its_own)
+{
+	const struct rlimit limit = { .rlim_cur = 4 << 20, .rlim_max = RLIM_INFINITY };
+	struct reader reader = { .backend = open_at(scratch_path("store.db"), &owner) };
+	static char data[50000];
+	struct backend_op put = row_put(S, K, 0, bytes_make(data, sizeof(data)));
+	pthread_t thread;
+
+	signal(SIGXFSZ, SIG_IGN);
+	cr_assert_eq(COMMIT(reader.backend, put), 0);
+	cr_assert_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
+	cr_assert_eq(reader.backend->ops->snapshot_begin(reader.backend, BACKEND_BEGUN,
+							 &reader.snapshot),
+		     0);
+	cr_assert_eq(pthread_create(&thread, NULL, end_in_a_second, &reader), 0);
+
+	for (int i = 0; i < 300; i++) {
+		memset(data, i, sizeof(data));
+		cr_assert_eq(COMMIT(reader.backend, put), 0, "commit %d", i);
+	}
+	cr_assert_eq(pthread_join(thread, NULL), 0);
 }
 
 Test(opening, of_a_memory_store_minds_its_quota)

@@ -26,6 +26,7 @@
  *
  * Only a fresh commit needs the WAL to be long, so it is always tried to empty it first.  Readers
  * and checkpoints of other processes may keep it from being emptied; we do not wait long for them.
+ * Readers of our own have soon ended.
  *
  * With a quota the same holds for pages: a transaction that frees may have some above it for the
  * moment.  SQLite keeps the file from growing; but where it is larger than the quota already,
@@ -42,6 +43,7 @@
 #include "backend/sqlite/store/error.h"
 #include "backend/sqlite/disk/reserve.h"
 #include "backend/sqlite/disk/room.h"
+#include "backend/sqlite/rows/times.h"
 #include "backend/sqlite/store/slots.h"
 #include "backend/sqlite/store/sqlite.h"
 #include "backend/sqlite/store/store.h"
@@ -57,6 +59,7 @@ enum {
 	ALLOWANCE_MAX = 16 << 20,
 	CHECKPOINT_TRIES = 20, /* while readers, or checkpoints of other programs, are under way */
 	CHECKPOINT_MS = 10,    /* that each of them waits for readers, and between two */
+	OWN_READERS_MS = 4000, /* in which none counts while readers of ours are under way */
 	SLICE_PAGES = 16,      /* given back in one transaction, at least */
 	SLICE_PART = 8,	       /* or this part of the reserve */
 	SLICES_AT_ONCE = 32,
@@ -240,17 +243,20 @@ static void cut_wal(struct sqlite *store)
  */
 static int checkpoint(struct sqlite *store, int mode)
 {
+	const int64_t until = sqlite_milliseconds() + OWN_READERS_MS;
 	sqlite3 *db = store->writer.db;
-	int code = SQLITE_BUSY;
+	int code, tries = 0;
 
 	sqlite_conn_set_patience(&store->writer, CHECKPOINT_MS);
-	for (int i = 0; i < CHECKPOINT_TRIES && (code & 0xff) == SQLITE_BUSY; i++) {
-		if (i)
-			usleep(CHECKPOINT_MS * 1000);
+	for (;;) {
 		sqlite_snapshot_kept(store, BACKEND_KEEP_NONE);
 		pthread_mutex_lock(&store->keeper.checkpoint_lock);
 		code = sqlite3_wal_checkpoint_v2(db, "main", mode, NULL, NULL);
 		pthread_mutex_unlock(&store->keeper.checkpoint_lock);
+		tries += !sqlite_pool_is_used(store) || sqlite_milliseconds() > until;
+		if ((code & 0xff) != SQLITE_BUSY || tries == CHECKPOINT_TRIES)
+			break;
+		usleep(CHECKPOINT_MS * 1000);
 	}
 	sqlite_conn_set_patience(&store->writer, SQLITE_BUSY_MS);
 	return code;
@@ -279,9 +285,15 @@ static int empty_wal_surely(struct sqlite *store)
 	int code = empty_wal(store);
 	struct room room;
 
-	/* Busy: what could be copied was copied. */
-	if (code == SQLITE_OK || (code & 0xff) == SQLITE_BUSY)
+	if (code == SQLITE_OK)
+		return code;
+	if ((code & 0xff) == SQLITE_BUSY) {
+		/* What could be copied was copied. */
+		if (log_pause_over(&store->room.in_use, tick_now()))
+			log_warning("%s: its write-ahead log is in use and cannot be begun anew",
+				    store->place.path);
 		return SQLITE_OK;
+	}
 	if (room_look(store, &room) && room.growth && grow_ahead(store, &room, true) == 0)
 		code = empty_wal(store);
 	if (code != SQLITE_OK && sqlite_reserve_give_up(store))

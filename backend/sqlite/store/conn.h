@@ -88,6 +88,8 @@ struct backend_snapshot {
 int sqlite_pool_get(struct sqlite *store, bool at_once, struct backend_snapshot **ret_snapshot);
 /* Give it back, with no transaction open. */
 void sqlite_pool_put(struct sqlite *store, struct backend_snapshot *snapshot);
+/* Whether anything reads. */
+bool sqlite_pool_is_used(struct sqlite *store);
 /* Give the idle readers' page caches back to the system. */
 void sqlite_pool_trim(struct sqlite *store);
 

@@ -99,6 +99,19 @@ void sqlite_pool_put(struct sqlite *store, struct backend_snapshot *snapshot)
 		sqlite_keeper_used(store);
 }
 
+bool sqlite_pool_is_used(struct sqlite *store)
+{
+	unsigned idle = 0;
+	bool used;
+
+	pthread_mutex_lock(&store->pool.lock);
+	for (struct backend_snapshot *s = store->pool.idle; s; s = s->next)
+		idle++;
+	used = idle < store->pool.count;
+	pthread_mutex_unlock(&store->pool.lock);
+	return used;
+}
+
 void sqlite_pool_trim(struct sqlite *store)
 {
 	pthread_mutex_lock(&store->pool.lock);
