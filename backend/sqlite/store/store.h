@@ -134,8 +134,7 @@ struct sqlite {
 		bool nearly_full;      /* as of the last look */
 		uint64_t grown;	       /* size up to which the database has its blocks already */
 		bool no_blocks;	       /* the filesystem promises none */
-		struct log_pause full; /* of what says that there is no room */
-		struct log_pause in_use;
+		struct log_pause full, in_use; /* of what says that there is no room, and why */
 		int64_t wal_limit; /* bytes that the WAL keeps when it is begun anew; 0: not set */
 	} room;
 
