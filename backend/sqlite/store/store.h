@@ -120,20 +120,20 @@ struct sqlite {
 
 	/* The writer's.  Bytes. */
 	struct {
-		int fd;		       /* of the reserve, -1 */
-		uint64_t borrowed;     /* from it, by a store that is open to read only */
-		uint64_t size;	       /* that it shall have */
-		uint64_t held;	       /* that it has */
-		uint64_t had;	       /* before it was given up */
-		uint64_t page;	       /* of the database */
-		int64_t pages_most;    /* that SQLite allows without a quota */
-		uint64_t written;      /* by the transaction, and perhaps in memory only; about */
-		uint64_t allowance;    /* that may be written before the disk is looked at again */
-		int64_t taken;	       /* pages in use before the transaction, if above the quota */
-		bool lent;	       /* to the transaction that is under way */
-		bool nearly_full;      /* as of the last look */
-		uint64_t grown;	       /* size up to which the database has its blocks already */
-		bool no_blocks;	       /* the filesystem promises none */
+		int fd;		    /* of the reserve, -1 */
+		uint64_t borrowed;  /* from it, by a store that is open to read only */
+		uint64_t size;	    /* that it shall have */
+		uint64_t held;	    /* that it has */
+		uint64_t had;	    /* before it was given up */
+		uint64_t page;	    /* of the database */
+		int64_t pages_most; /* that SQLite allows without a quota */
+		uint64_t written;   /* by the transaction, and perhaps in memory only; about */
+		uint64_t allowance; /* that may be written before the disk is looked at again */
+		int64_t taken;	    /* pages in use before the transaction, if above the quota */
+		bool lent;	    /* to the transaction that is under way */
+		bool nearly_full;   /* as of the last look */
+		uint64_t grown;	    /* size up to which the database has its blocks already */
+		bool no_blocks;	    /* the filesystem promises none */
 		struct log_pause full, in_use; /* of what says that there is no room, and why */
 		int64_t wal_limit; /* bytes that the WAL keeps when it is begun anew; 0: not set */
 	} room;
