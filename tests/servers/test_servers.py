@@ -304,7 +304,9 @@ for _ in range(2):
         print(str(error).splitlines()[0], flush=True)
 sys.exit(7)
 """)
-    said = run.communicate()[0].splitlines()
+    said = run.stdout.read().splitlines()  # communicate() would miss what readline() has buffered
+    run.stdin.close()
+    run.wait()
     title = servers.KINDS[kind].title
     expected = f"the run's {title} has ended in the middle"
     harness.same([line.partition(":")[0] for line in said], [expected] * 2, "what is said")
