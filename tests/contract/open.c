@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -524,6 +525,100 @@ Test(opening, for_reading_needs_no_right_to_write)
 	as_nobody(read_frozen, path);
 	as_nobody(fail_to_write, path);
 	cr_assert_eq(chmod(scratch_path("."), 0700), 0);
+}
+
+/* Damage. */
+
+enum { NODES = 8 };
+
+/* In the page of a table or index, which has one, the last record comes in the place of three. */
+static void repeat_last(const char *path, const char *table)
+{
+	sqlite3 *db = other_open(path);
+	char *root = sqlite3_mprintf("SELECT rootpage FROM sqlite_schema WHERE name = %Q", table);
+	const long page = (strtol(other_asks(db, root), NULL, 10) - 1) *
+			  strtol(other_asks(db, "PRAGMA page_size"), NULL, 10);
+	unsigned char head[256];
+	unsigned count;
+	int fd;
+
+	sqlite3_free(root);
+	other_runs(db, "PRAGMA journal_mode = DELETE");
+	other_close(db);
+	fd = open(path, O_RDWR);
+	cr_assert_eq(pread(fd, head, sizeof(head), page), (ssize_t)sizeof(head));
+	count = head[3] << 8 | head[4];
+	cr_assert_geq(count, NODES);
+	for (unsigned i = count - 3; i < count - 1; i++)
+		memcpy(head + 8 + 2 * i, head + 8 + 2 * (count - 1), 2);
+	cr_assert_eq(pwrite(fd, head, sizeof(head), page), (ssize_t)sizeof(head));
+	close(fd);
+}
+
+static int one_node(void *arg, const struct backend_node *node)
+{
+	*(uint64_t *)arg = node->ino;
+	return 1;
+}
+
+static int one_entry(void *arg, const struct backend_entry *entry, const struct backend_node *node)
+{
+	(void)node;
+	*(uint64_t *)arg = entry->id;
+	return 1;
+}
+
+/* One after the other is listed, until there are no more; whether that ends. */
+static bool listing_ends(struct backend *backend, bool entries)
+{
+	struct backend_snapshot *snapshot;
+	uint64_t after = 0;
+	int tries = 0, r = 0;
+
+	cr_assert_eq(backend->ops->snapshot_begin(backend, BACKEND_ANYWAY, &snapshot), 0);
+	for (bool more = true; more && r == 0 && tries < 100; tries++) {
+		uint64_t found = 0;
+
+		r = entries ? backend->ops->entry_list(backend, snapshot, BACKEND_ROOT, after,
+						       one_entry, &found) :
+			      backend->ops->node_list(backend, snapshot, after, false, one_node,
+						      &found);
+		more = found;
+		after = found;
+	}
+	backend->ops->snapshot_end(backend, snapshot);
+	return tries < 100;
+}
+
+static void damage_and_list(const char *table, bool entries)
+{
+	static const struct backend_options reader = { .read_only = true };
+	const char *path = scratch_path("store.db");
+	struct backend *backend = open_at(path, &owner);
+
+	for (uint64_t i = 2; i < 2 + NODES; i++) {
+		struct backend_node node = { .ino = i, .mode = S_IFREG | 0600, .nlink = 1 };
+		char name[8];
+
+		snprintf(name, sizeof(name), "n%d", (int)i);
+		cr_assert_eq(COMMIT(backend, node_put(&node),
+				    entry_put(BACKEND_ROOT, (int64_t)i, bytes_str(name), i)),
+			     0);
+	}
+	shut(backend);
+	repeat_last(path, table);
+	backend = open_at(path, &reader);
+	cr_expect(listing_ends(backend, entries), "%s", table);
+}
+
+Test(opening, of_a_damaged_store_lists_no_node_for_ever)
+{
+	damage_and_list("sessfs_node", false);
+}
+
+Test(opening, of_a_damaged_store_lists_no_entry_for_ever)
+{
+	damage_and_list("sessfs_entry", true);
 }
 
 /* Room. */

@@ -57,6 +57,12 @@ void cursor_bind_least(struct cursor *cursor, int64_t least)
 	cursor->least = least;
 }
 
+void cursor_bind_after(struct cursor *cursor, uint64_t after)
+{
+	cursor_bind_id(cursor, after);
+	cursor->least = after < INT64_MAX ? (int64_t)after + 1 : INT64_MAX;
+}
+
 bool cursor_next(struct cursor *cursor)
 {
 	int code;

@@ -39,6 +39,8 @@ void cursor_bind_blob(struct cursor *cursor, struct bytes blob);
 void cursor_bind_id(struct cursor *cursor, uint64_t id);
 /* The least key that is asked for. */
 void cursor_bind_least(struct cursor *cursor, int64_t least);
+/* A number behind which the keys begin that are asked for. */
+void cursor_bind_after(struct cursor *cursor, uint64_t after);
 
 /* Whether there is one more row. */
 bool cursor_next(struct cursor *cursor);

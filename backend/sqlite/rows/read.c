@@ -105,7 +105,7 @@ int sqlite_node_list(struct backend *backend, struct backend_snapshot *snapshot,
 		cursor_open(&snapshot->conn, orphans_only ? SQL_NODE_LIST_ORPHANS : SQL_NODE_LIST);
 
 	(void)backend;
-	cursor_bind_least(&cursor, sqlite_clip(after));
+	cursor_bind_after(&cursor, after);
 	while (cursor_next(&cursor)) {
 		struct backend_node node = node_at(&cursor);
 
@@ -154,7 +154,7 @@ int sqlite_entry_list(struct backend *backend, struct backend_snapshot *snapshot
 	struct cursor cursor = open_at(snapshot, SQL_ENTRY_LIST, parent);
 
 	(void)backend;
-	cursor_bind_least(&cursor, sqlite_clip(after));
+	cursor_bind_after(&cursor, after);
 	while (cursor_next(&cursor)) {
 		struct backend_node node = node_at(&cursor);
 		struct backend_entry entry = {
