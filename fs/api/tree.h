@@ -152,6 +152,10 @@ int tree_lookup_by(struct tree *tree, struct inode *dir, struct bytes name, pid_
  * no count.  -ESTALE: there is no such file (any more). */
 int tree_find(struct tree *tree, uint64_t nodeid, struct inode **ret_inode);
 int tree_find_parent(struct tree *tree, uint64_t nodeid, struct inode **ret_inode);
+/* What the last name of a file leads to now.  -ESTALE: that name is not known. */
+int tree_find_again(struct tree *tree, struct inode *inode, struct inode **ret_inode);
+/* Whether a thread opens a nodeid, or what the name has led it to since, for the second time. */
+bool tree_opens_again(struct tree *tree, pid_t pid, uint64_t nodeid);
 /* A file of the type and permissions in mode; target is a symbolic link's, otherwise empty.
  * will_save: the caller opens it next for writing that does not only append, so its first save may
  * continue a file of that name that was unlinked a moment ago. */

@@ -119,6 +119,21 @@ int stage_read(struct stage *stage, uint64_t offset, size_t size, struct buf *ou
 	return r;
 }
 
+int stage_copy(struct stage *from, struct stage *to)
+{
+	enum { PART = 1 << 20 };
+	int r = 0;
+
+	while (r == 0 && to->size < from->size) {
+		_cleanup_(buf_done) struct buf part = { 0 };
+
+		r = stage_read(from, to->size, PART, &part);
+		if (r == 0)
+			r = stage_write(to, to->size, buf_bytes(&part));
+	}
+	return r;
+}
+
 int stage_truncate(struct stage *stage, uint64_t size)
 {
 	int r;

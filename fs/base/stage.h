@@ -27,6 +27,8 @@ struct stage {
 int stage_write(struct stage *stage, uint64_t offset, struct bytes data);
 /* At most size bytes from offset, appended to out. */
 int stage_read(struct stage *stage, uint64_t offset, size_t size, struct buf *out);
+/* Append to a stage what another one has behind as many bytes. */
+int stage_copy(struct stage *from, struct stage *to);
 int stage_truncate(struct stage *stage, uint64_t size);
 /* All bytes at once; valid until they are unmapped or the stage is changed. */
 int stage_map(struct stage *stage, struct bytes *ret_bytes);

@@ -112,6 +112,11 @@ bool again_opens(struct tree *tree, pid_t pid, uint64_t nodeid)
 	       (again.kind != FACE_ASKS || tick_now() <= again.until - BRIEF_TIME + AT_ONCE);
 }
 
+bool tree_opens_again(struct tree *tree, pid_t pid, uint64_t nodeid)
+{
+	return again_opens(tree, pid, nodeid);
+}
+
 bool again_found_other(struct tree *tree, pid_t pid, uint64_t nodeid)
 {
 	struct retrying again;

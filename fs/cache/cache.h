@@ -99,10 +99,6 @@ bool versions_apply(struct notes *notes, struct inode *inode, const struct writi
 /* An unknown thread. */
 enum { NOBODY = -1 };
 
-/* Readers of a list with at least so many bytes use the page cache, unless it is being written at
- * their open (open.c). */
-enum { FACE_CACHED = 1 << 20 };
-
 /* The face with this number; the first if there is none. */
 struct face *inode_face(struct inode *inode, unsigned number);
 /* The same for a number that was remembered: a new face if the file was forgotten since. */

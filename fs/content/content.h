@@ -13,6 +13,10 @@
  * -errno.  Functions that begin a view themselves return -ESTALE when changes of others come
  * first. */
 
+/* Readers of a list with at least so many bytes use the page cache, unless it is being written at
+ * their open (open.c). */
+enum { CONTENT_CACHED = 1 << 20 };
+
 /* content.c: bytes of a file of any kind. */
 
 /* Make size (and for a list its end) known.  -EIO: the key is quarantined. */
@@ -44,6 +48,12 @@ void document_keep_window(struct tree *tree, const struct inode *inode, struct v
 void documents_age(struct tree *tree, int64_t now);
 /* A version of no bytes, counted once; NULL when there is no memory. */
 struct version *version_new(void);
+/* kept.c: the most bytes of a file that its readers get from what is kept of it in memory, or 0;
+ * keep its present content: 0, 1 when that has more bytes than most, or there is no room, or
+ * -errno; and what was kept of the content as it is known, counted, or NULL. */
+uint64_t content_kept_most(const struct tree *tree, const struct inode *inode);
+int content_keep(struct view *view, struct inode *inode, uint64_t most);
+struct version *content_kept(struct inode *inode);
 /* Empty the cache.  No lock is needed. */
 void documents_drop(struct tree *tree);
 int documents_init(struct tree *tree);

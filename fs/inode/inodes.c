@@ -37,6 +37,7 @@ static void faces_done(struct inode *inode)
 		inode->led = led->next;
 		free(led);
 	}
+	version_drop(&inode->kept);
 	version_drop(&inode->face.old);
 	while (inode->face.next) {
 		struct face *face = inode->face.next;
@@ -382,6 +383,8 @@ void inode_extended(struct inode *inode, uint64_t from)
 	for (struct handle *handle = inode->open; handle; handle = handle->next)
 		if (handle->writing->dirty && handle->writing->version == from)
 			handle->writing->version = inode->version;
+	if (inode->kept_version == from)
+		inode->kept_version = inode->version;
 }
 
 void inode_set_node(struct inode *inode, struct backend_node *node)

@@ -126,6 +126,7 @@ struct inode {
 	bool nameless;	     /* made without a name, and not linked since */
 	bool orphaned;	     /* gone, and orphan has the bytes of the state file */
 	struct stage orphan;
+	bool lost; /* which it has not: nobody opens it any more */
 	/* Of a temporary name (write/temporary.h). */
 	struct kept_save *saves; /* owned */
 	pid_t saver;		 /* process whose save it has, or -1 */
@@ -153,10 +154,12 @@ struct inode {
 	_Atomic bool loaded;	   /* the following are known */
 	uint64_t size;		   /* bytes of a single or hash that is not a draft */
 	struct list_state list;
-	bool list_known;  /* readers saw exactly list.size, and since then it has only grown */
-	bool grew;	  /* in what is being digested, */
-	uint64_t grew_at; /* behind so many bytes */
-	uint64_t version; /* moves with every change of content but an append to a list */
+	bool list_known;      /* readers saw exactly list.size, and since then it has only grown */
+	bool grew;	      /* in what is being digested, */
+	uint64_t grew_at;     /* behind so many bytes */
+	uint64_t version;     /* moves with every change of content but an append to a list */
+	struct version *kept; /* content of that version, or its beginning: content/kept.c */
+	uint64_t kept_version;
 	bool stored_known;
 	uint64_t stored;	   /* bytes in the chunks of an ordinary file with holes */
 	struct buffered *buffered; /* what was written and is not in the store yet; file.c */

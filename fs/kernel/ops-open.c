@@ -11,6 +11,47 @@
 #include "fs/kernel/ops.h"
 #include "fs/kernel/streams.h"
 
+/* Files of one type that the same users may open. */
+static bool is_like(struct tree *tree, struct inode *inode, struct inode *other)
+{
+	struct stat st, other_st;
+
+	return tree_stat(tree, inode, &st) == 0 && tree_stat(tree, other, &other_st) == 0 &&
+	       st.st_mode == other_st.st_mode && st.st_uid == other_st.st_uid &&
+	       st.st_gid == other_st.st_gid;
+}
+
+/*
+ * Another mount replaces a file again and again, and has done so between the lookup and the open.
+ * After ESTALE the kernel looks the name up and opens once more, and no third time: then what the
+ * name leads to is opened in its place.
+ */
+static int open_file(fuse_req_t req, struct inode *inode, unsigned face, int flags,
+		     struct handle **ret_handle, bool *ret_other)
+{
+	enum { TRIES = 100 };
+	struct tree *tree = request_tree(req);
+	const pid_t pid = fuse_req_ctx(req)->pid;
+	const bool again =
+		face != FACE_ANY && tree_opens_again(tree, pid, inode_nodeid(inode, face));
+	int r = tree_open_file(tree, inode, face, flags, pid, ret_handle);
+
+	for (int i = 0; again && r == -ESTALE && i < TRIES; i++) {
+		struct inode *now;
+
+		r = tree_find_again(tree, inode, &now);
+		if (r < 0)
+			break;
+		*ret_other = is_like(tree, inode, now);
+		r = *ret_other ? tree_open_file(tree, now, FACE_ANY, flags, pid, ret_handle) :
+				 -ESTALE;
+		inode_forget(tree, now, 1);
+		if (!*ret_other)
+			break;
+	}
+	return r;
+}
+
 /*
  * A request at each close of a descriptor publishes what writers hold back and ends the locks of
  * the process.  For readers it would take a third of the time of open, read and close, so they do
@@ -23,10 +64,11 @@ static int request_open(fuse_req_t req, struct inode *inode, unsigned face,
 	struct session *session = request_session(req);
 	struct open_file *file;
 	struct handle *handle;
+	bool other = false;
 	int r;
 
 	tree_give_up_when(request_is_given_up, req);
-	r = tree_open_file(session->tree, inode, face, fi->flags, fuse_req_ctx(req)->pid, &handle);
+	r = open_file(req, inode, face, fi->flags, &handle, &other);
 	tree_give_up_when(NULL, NULL);
 	if (r < 0)
 		return r;
@@ -36,7 +78,7 @@ static int request_open(fuse_req_t req, struct inode *inode, unsigned face,
 		return -ENOMEM;
 	}
 	fi->fh = (uintptr_t)file;
-	fi->direct_io = handle_is_direct(handle);
+	fi->direct_io = other || handle_is_direct(handle);
 	/* Keep the pages: the kernel is notified of what to forget. */
 	fi->keep_cache = !fi->direct_io && !(fi->flags & O_TRUNC);
 	maps_opened(session, file, fi->flags);

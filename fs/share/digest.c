@@ -143,17 +143,24 @@ static int state_unlinked(struct digesting *digesting, struct inode *inode)
 	return 0;
 }
 
-/* A state file that was removed and let go before this mount has heard of it: its bytes are in the
- * snapshot that is kept, if somebody has it open. */
+/* A state file that was removed and let go before this mount has heard of it: its bytes are kept
+ * for its readers, or are in the snapshot that is kept.  Without them it cannot be opened any
+ * more. */
 static void state_lost(struct digesting *digesting, struct inode *inode)
 {
-	struct view *view = inode->open ? reader_snapshot_view(digesting->tree, inode) : NULL;
+	_cleanup_(version_drop) struct version *kept = content_kept(inode);
+	struct view *view = NULL;
 	_cleanup_(stage_done) struct stage stage = { 0 };
 
 	inode->loaded = false;
-	if (view && content_to_stage(view, inode, &stage) == 0) {
+	if (inode->open && !kept)
+		view = reader_snapshot_view(digesting->tree, inode);
+	if ((kept && stage_copy(&kept->stage, &stage) == 0) ||
+	    (view && content_to_stage(view, inode, &stage) == 0)) {
 		inode->orphan = stage;
 		stage = (struct stage){ 0 };
+	} else {
+		inode->lost = true;
 	}
 	if (view)
 		reader_snapshot_seen(digesting->tree, inode);
@@ -326,7 +333,7 @@ static bool is_trashed(const struct digesting *digesting, const struct inode *in
 
 static void come_back(struct inode *inode)
 {
-	inode->gone = inode->orphaned = false;
+	inode->gone = inode->orphaned = inode->lost = false;
 	inode->left_faces = 0;
 	stage_done(&inode->orphan);
 	inode->orphan = (struct stage){ 0 };

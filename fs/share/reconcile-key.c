@@ -6,6 +6,7 @@
 
 #include "fs/base/entries.h"
 #include "fs/base/names.h"
+#include "fs/content/content.h"
 #include "fs/inode/generation.h"
 #include "fs/inode/reader-snapshot.h"
 #include "fs/share/reconcile.h"
@@ -232,11 +233,13 @@ static bool rows_were_added(const struct inode *inode, const struct changed_key 
 
 struct version *reconcile_version(struct tree *tree, struct inode *inode)
 {
-	struct view *view = versions_wanted(inode, NULL) ? reader_snapshot_view(tree, inode) : NULL;
-	struct version *version = NULL;
+	struct version *version = versions_wanted(inode, NULL) ? content_kept(inode) : NULL;
+	struct view *view = NULL;
 
+	if (!version && versions_wanted(inode, NULL))
+		view = reader_snapshot_view(tree, inode);
 	if (!view)
-		return NULL;
+		return version;
 	(void)version_take(view, inode, &version); /* it has begun */
 	reader_snapshot_seen(tree, inode);
 	return version;

@@ -75,7 +75,7 @@ static int open_direct(struct tree *tree, struct handle *handle)
 	r = open_size(tree, inode, &size);
 	if (r == 0)
 		handle->direct =
-			tree->direct_mmap && (size < FACE_CACHED || is_being_written(inode));
+			tree->direct_mmap && (size < CONTENT_CACHED || is_being_written(inode));
 	return r;
 }
 
@@ -174,6 +174,8 @@ static int open_used(struct tree *tree, struct handle *handle, unsigned number, 
 		r = open_state(tree, handle, notes);
 	else if ((handle->flags & O_TRUNC) && S_ISREG(inode->node.mode))
 		r = open_empty(tree, inode, face, notes);
+	if (r == 0)
+		r = handle_keep(tree, handle);
 	if (r < 0)
 		return r;
 	*ret_changed = face_opened(face, handle, pid);
@@ -206,7 +208,7 @@ static int open_used(struct tree *tree, struct handle *handle, unsigned number, 
 static bool is_lost(const struct inode *inode)
 {
 	if (inode_is_state(inode) || inode->gone)
-		return inode->gone && !inode->orphaned;
+		return inode->gone && (!inode->orphaned || inode->lost);
 	return !inode->node.nlink && !inode->claimed;
 }
 
@@ -341,6 +343,7 @@ static void open_failed(struct tree *tree, struct handle *handle, bool joined)
 	}
 	if (last)
 		writing_free(writing);
+	version_drop(&handle->old);
 	free(handle);
 }
 

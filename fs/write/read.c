@@ -53,10 +53,60 @@ void handle_drop_old(struct handle *handle)
  * content is kept then, and what follows is read from there. */
 static int handle_pin(struct view *view, struct handle *handle)
 {
-	int r = document_get(view, handle->inode, &handle->old);
+	int r = 0;
 
+	handle->old = content_kept(handle->inode);
+	if (!handle->old)
+		r = document_get(view, handle->inode, &handle->old);
 	/* Without room for a copy, the reader sees the newest content. */
 	return r == -ESTALE || r == -EIO ? r : 0;
+}
+
+/* A document as the store has it now, though changes of others wait: if it is still the one that
+ * memory knows. */
+static int document_ahead(struct tree *tree, struct inode *inode, struct version **ret_version)
+{
+	_cleanup_(version_drop) struct version *version = version_new();
+	_cleanup_(view_end) struct view view = { 0 };
+	struct backend_node node;
+	bool same;
+	int r = version ? view_begin(tree, BACKEND_ANYWAY, &view) : -ENOMEM;
+
+	if (r == 0)
+		r = ASK(&view, node_get, inode->ino, &node);
+	if (r < 0)
+		return r == -ENOENT ? -ESTALE : r;
+	same = node.kind == inode->node.kind && !(node.flags & BACKEND_DRAFT) &&
+	       bytes_equal(node.session, inode->node.session) &&
+	       bytes_equal(node.key, inode->node.key);
+	backend_node_done(&node);
+	r = same ? content_to_stage(&view, inode, &version->stage) : -ESTALE;
+	if (r == 0)
+		*ret_version = steal_ptr(version);
+	return r;
+}
+
+int handle_keep(struct tree *tree, struct handle *handle)
+{
+	_cleanup_(view_end) struct view view = { 0 };
+	struct inode *inode = handle->inode;
+	const uint64_t most = handle->keeps ? content_kept_most(tree, inode) : 0;
+	int r;
+
+	version_drop(&handle->old);
+	if (!most)
+		return 0;
+	r = inode_view_begin(tree, inode, &view);
+	if (inode->node.kind == BACKEND_LIST || inode_is_draft(inode)) {
+		if (r == 0)
+			r = content_keep(&view, inode, handle->direct ? most : CONTENT_CACHED);
+		return MIN(r, 0);
+	}
+	r = r == 0	 ? document_get(&view, inode, &handle->old) :
+	    r == -ESTALE ? document_ahead(tree, inode, &handle->old) :
+			   r;
+	/* Without room it is read from the store. */
+	return r == -ENOMEM || r == -ENOSPC ? 0 : r;
 }
 
 /* The writer sees its unfinished line behind the list. */
@@ -74,12 +124,24 @@ static int read_piece(struct tree *tree, struct view *view, struct handle *handl
 	return stage_read(&handle->writing->piece, offset - end, size, out);
 }
 
+static int read_published(struct tree *tree, struct view *view, struct handle *handle,
+			  uint64_t offset, size_t size, struct buf *out)
+{
+	struct inode *inode = handle->inode;
+	const uint64_t most = content_kept_most(tree, inode);
+	int r = most ? content_keep(view, inode, most) : 1;
+
+	if (r == 0)
+		return stage_read(&inode->kept->stage, offset, size, out);
+	return r < 0 ? r : content_read(tree, view, inode, handle, offset, size, out);
+}
+
 /* The published content, with the writer's piece behind it. */
 static int read_with_piece(struct tree *tree, struct view *view, struct handle *handle,
 			   uint64_t offset, size_t size, struct buf *out)
 {
 	size_t before = out->size;
-	int r = content_read(tree, view, handle->inode, handle, offset, size, out);
+	int r = read_published(tree, view, handle, offset, size, out);
 
 	if (r < 0)
 		return r;
@@ -118,6 +180,15 @@ static int read_newest(struct tree *tree, struct handle *handle, uint64_t offset
 	return read_with_piece(tree, &view, handle, offset, size, out);
 }
 
+/* A reader in the middle, or about to begin, may go on with what is kept. */
+static bool goes_on(const struct handle *handle, uint64_t offset)
+{
+	const struct inode *inode = handle->inode;
+
+	return (handle->fresh || handle->middle) && handle->keeps && inode->kept &&
+	       inode->kept_version == inode->version && offset < inode->kept->stage.size;
+}
+
 /* Whether the handle's content ends there, as far as that is known. */
 static bool is_end(const struct handle *handle, uint64_t offset)
 {
@@ -150,6 +221,8 @@ static int read_once(struct tree *tree, struct handle *handle, uint64_t offset, 
 		r = stage_read(&handle->writing->stage, offset, size, out);
 	else if (handle->old)
 		r = stage_read(&handle->old->stage, offset, size, out);
+	else if (goes_on(handle, offset))
+		r = stage_read(&inode->kept->stage, offset, bounded(handle, offset, size), out);
 	else
 		r = read_newest(tree, handle, offset, bounded(handle, offset, size), out);
 	/* If changes of others come first, the handle stays where it was. */
@@ -215,7 +288,7 @@ static int fill_once(struct tree *tree, struct handle *handle, uint64_t offset, 
 		return r;
 	if (face->own)
 		return read_with_piece(tree, &view, handle, offset, size, out);
-	return content_read(tree, &view, inode, handle, offset, size, out);
+	return read_published(tree, &view, handle, offset, size, out);
 }
 
 int handle_fill(struct tree *tree, struct handle *handle, uint64_t offset, size_t size,

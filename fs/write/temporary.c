@@ -272,21 +272,6 @@ static bool is_better(const struct candidate *a, const struct candidate *b)
 	return a->at > b->at;
 }
 
-static int stage_copy(struct stage *from, struct stage *to)
-{
-	enum { PART = 1 << 20 };
-	int r = 0;
-
-	while (r == 0 && to->size < from->size) {
-		_cleanup_(buf_done) struct buf part = { 0 };
-
-		r = stage_read(from, to->size, PART, &part);
-		if (r == 0)
-			r = stage_write(to, to->size, buf_bytes(&part));
-	}
-	return r;
-}
-
 /* What an open writing has so far. */
 static struct stage *writing_bytes(struct writing *writing)
 {

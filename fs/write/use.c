@@ -18,8 +18,10 @@ int inode_use_begin(struct tree *tree, struct inode *inode)
 
 void inode_use_end(struct tree *tree, struct inode *inode)
 {
-	if (--inode->uses == 0)
-		backend_use(tree->backend, inode->ino, false);
+	if (--inode->uses)
+		return;
+	backend_use(tree->backend, inode->ino, false);
+	version_drop(&inode->kept);
 }
 
 /* As view_begin(); 1: memory may lack what the store shows, which must be taken in first. */

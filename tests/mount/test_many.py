@@ -707,6 +707,49 @@ def test_a_mount_that_is_killed_loses_nothing_that_was_acknowledged(box):
     at_rest(mounts)
 
 
+# Opens and reads a file as often as it can while its standard input is open; then prints what was
+# wrong.
+READER = """
+import select, sys
+path, size, wrong, count = sys.argv[1], int(sys.argv[2]), [], 0
+while not select.select([sys.stdin], [], [], 0)[0]:
+    try:
+        with open(path, "rb", buffering=0) as file:
+            data = file.read()
+        if len(data) != size or len(set(data)) > 9:
+            wrong.append(f"{len(data)} bytes")
+    except OSError as error:
+        wrong.append(str(error))
+    count += 1
+print(count > 0, wrong[:3])
+"""
+
+
+def test_a_file_that_is_replaced_all_the_time_is_opened_and_whole(box):
+    one, two = several(box, 2)
+    for name in ("k.json", "l.jsonl", "o.txt"):
+        path = one.at("s", name)
+
+        def save(number):
+            text = b'{"v": "' + b"abc"[number % 3 : number % 3 + 1] * 3000 + b'"}\n'
+            write(path + ".tmp", text)
+            os.rename(path + ".tmp", path)
+            return len(text)
+
+        size = save(0)
+        same(len(read(two.at("s", name))), size, name)
+        command = [sys.executable, "-c", READER, two.at("s", name), str(size)]
+        readers = [
+            subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+            for _ in range(2)
+        ]
+        for number in range(harness.rounds("SESSFS_ROUNDS", 300, 3000)):
+            save(number)
+        for reader in readers:
+            same(reader.communicate()[0], b"True []\n", f"what was wrong with {name}")
+    at_rest([one, two])
+
+
 # Saves documents and adds a line for each, for some seconds; then prints how many.
 SAVER = """
 import os, sys, time
