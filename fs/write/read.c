@@ -189,6 +189,39 @@ static bool goes_on(const struct handle *handle, uint64_t offset)
 	       inode->kept_version == inode->version && offset < inode->kept->stage.size;
 }
 
+static bool begins_with(struct stage *stage, struct stage *beginning)
+{
+	struct bytes bytes, first;
+	bool does = stage_map(stage, &bytes) == 0 && stage_map(beginning, &first) == 0 &&
+		    bytes.size >= first.size &&
+		    bytes_equal(bytes_make(bytes.data, first.size), first);
+
+	stage_unmap(stage);
+	stage_unmap(beginning);
+	return does;
+}
+
+/* The version that a reader is in the middle of; behind its end the list, if that has only grown
+ * since: what others have done is not always known exactly. */
+static int read_old(struct tree *tree, struct handle *handle, uint64_t offset, size_t size,
+		    struct buf *out)
+{
+	const uint64_t most = content_kept_most(tree, handle->inode);
+	_cleanup_(view_end) struct view view = { 0 };
+	struct inode *inode = handle->inode;
+	int r;
+
+	if (offset < handle->old->stage.size || inode->node.kind != BACKEND_LIST || !most)
+		return stage_read(&handle->old->stage, offset, size, out);
+	r = inode_view_begin(tree, inode, &view);
+	if (r == 0)
+		r = content_keep(&view, inode, most);
+	if (r != 0 || !begins_with(&inode->kept->stage, &handle->old->stage))
+		return MIN(r, 0);
+	handle_drop_old(handle);
+	return stage_read(&inode->kept->stage, offset, bounded(handle, offset, size), out);
+}
+
 /* Whether the handle's content ends there, as far as that is known. */
 static bool is_end(const struct handle *handle, uint64_t offset)
 {
@@ -220,7 +253,7 @@ static int read_once(struct tree *tree, struct handle *handle, uint64_t offset, 
 	if (handle->writing->mode == HANDLE_SAVE)
 		r = stage_read(&handle->writing->stage, offset, size, out);
 	else if (handle->old)
-		r = stage_read(&handle->old->stage, offset, size, out);
+		r = read_old(tree, handle, offset, size, out);
 	else if (goes_on(handle, offset))
 		r = stage_read(&inode->kept->stage, offset, bounded(handle, offset, size), out);
 	else
