@@ -114,7 +114,11 @@ bool again_opens(struct tree *tree, pid_t pid, uint64_t nodeid)
 
 bool tree_opens_again(struct tree *tree, pid_t pid, uint64_t nodeid)
 {
-	return again_opens(tree, pid, nodeid);
+	struct retrying again;
+
+	/* On any of its faces. */
+	return again_opens(tree, pid, nodeid) ||
+	       (again_get(tree, pid, &again) && nodeid_ino(again.found) == nodeid_ino(nodeid));
 }
 
 bool again_found_other(struct tree *tree, pid_t pid, uint64_t nodeid)

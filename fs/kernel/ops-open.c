@@ -11,14 +11,17 @@
 #include "fs/kernel/ops.h"
 #include "fs/kernel/streams.h"
 
-/* Files of one type that the same users may open. */
-static bool is_like(struct tree *tree, struct inode *inode, struct inode *other)
+/* Whether they are files of one type that the same users may open; or -errno. */
+static int is_like(struct tree *tree, struct inode *inode, struct inode *other)
 {
 	struct stat st, other_st;
+	int r = tree_stat(tree, inode, &st);
 
-	return tree_stat(tree, inode, &st) == 0 && tree_stat(tree, other, &other_st) == 0 &&
-	       st.st_mode == other_st.st_mode && st.st_uid == other_st.st_uid &&
-	       st.st_gid == other_st.st_gid;
+	if (r == 0)
+		r = tree_stat(tree, other, &other_st);
+	return r < 0 ? r :
+		       st.st_mode == other_st.st_mode && st.st_uid == other_st.st_uid &&
+			       st.st_gid == other_st.st_gid;
 }
 
 /*
@@ -38,15 +41,17 @@ static int open_file(fuse_req_t req, struct inode *inode, unsigned face, int fla
 
 	for (int i = 0; again && r == -ESTALE && i < TRIES; i++) {
 		struct inode *now;
+		int like;
 
 		r = tree_find_again(tree, inode, &now);
 		if (r < 0)
 			break;
-		*ret_other = is_like(tree, inode, now);
-		r = *ret_other ? tree_open_file(tree, now, FACE_ANY, flags, pid, ret_handle) :
-				 -ESTALE;
+		like = is_like(tree, inode, now);
+		r = like > 0 ? tree_open_file(tree, now, FACE_ANY, flags, pid, ret_handle) :
+			       -ESTALE;
+		*ret_other = r == 0;
 		inode_forget(tree, now, 1);
-		if (!*ret_other)
+		if (like == 0)
 			break;
 	}
 	return r;
