@@ -11,7 +11,8 @@
 #include "fs/kernel/ops.h"
 #include "fs/kernel/streams.h"
 
-/* Whether they are files of one type that the same users may open; or -errno. */
+/* Whether they are files of one type that the same users may open; or -errno.  The descriptor shows
+ * the size of the first one: it must be the other's, too, or 0, where programs read to the end. */
 static int is_like(struct tree *tree, struct inode *inode, struct inode *other)
 {
 	struct stat st, other_st;
@@ -21,7 +22,8 @@ static int is_like(struct tree *tree, struct inode *inode, struct inode *other)
 		r = tree_stat(tree, other, &other_st);
 	return r < 0 ? r :
 		       st.st_mode == other_st.st_mode && st.st_uid == other_st.st_uid &&
-			       st.st_gid == other_st.st_gid;
+			       st.st_gid == other_st.st_gid &&
+			       (!st.st_size || st.st_size == other_st.st_size);
 }
 
 /*
@@ -35,8 +37,8 @@ static int open_file(fuse_req_t req, struct inode *inode, unsigned face, int fla
 	enum { TRIES = 100 };
 	struct tree *tree = request_tree(req);
 	const pid_t pid = fuse_req_ctx(req)->pid;
-	const bool again =
-		face != FACE_ANY && tree_opens_again(tree, pid, inode_nodeid(inode, face));
+	const bool again = face != FACE_ANY && tree_is_shared(tree) &&
+			   tree_opens_again(tree, pid, inode_nodeid(inode, face));
 	int r = tree_open_file(tree, inode, face, flags, pid, ret_handle);
 
 	for (int i = 0; again && r == -ESTALE && i < TRIES; i++) {
