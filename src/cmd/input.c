@@ -21,7 +21,7 @@ int input_block(int fd, struct buf *data)
 	if (r < 0)
 		return r;
 	do
-		size = stop_wanted() ? 0 : read(fd, data->data + data->size, BLOCK);
+		size = !stop_await(fd) ? 0 : read(fd, data->data + data->size, BLOCK);
 	while (size < 0 && errno == EINTR && !stop_wanted());
 	if (stop_wanted())
 		return -EINTR;

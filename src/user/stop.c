@@ -7,6 +7,7 @@
  */
 #include "src/user/stop.h"
 
+#include <errno.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -98,6 +99,20 @@ void stop_watch(void)
 bool stop_wanted(void)
 {
 	return stopped_by;
+}
+
+/* A signal between the question and a read(2) would not end the read.  So signals wait until
+ * ppoll(2), which lets them in and is ended by them. */
+bool stop_await(int fd)
+{
+	struct pollfd waiting = { .fd = fd, .events = POLLIN };
+	sigset_t before;
+
+	pthread_sigmask(SIG_BLOCK, &watched, &before);
+	while (!stopped_by && ppoll(&waiting, 1, NULL, &before) < 0 && errno == EINTR)
+		;
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	return !stopped_by;
 }
 
 void stop_now(void)

@@ -13,6 +13,8 @@
 /* From now on these signals do not end the process; they interrupt calls that wait. */
 void stop_watch(void);
 bool stop_wanted(void);
+/* Wait until a descriptor has something to read, or its end; false: a signal has come. */
+bool stop_await(int fd);
 /* End the process as the signal would have, if there was one. */
 void stop_now(void);
 
