@@ -28,6 +28,16 @@ uint64_t content_kept_most(const struct tree *tree, const struct inode *inode)
 	return backend_is_shared(tree->backend) ? CONTENT_CACHED : 0;
 }
 
+/* Whether what is kept is the content, or what a list of so many bytes begins with.  A document is
+ * shared with others that have read it. */
+static bool is_beginning(const struct inode *inode, uint64_t size)
+{
+	const uint64_t kept = inode->kept->stage.size;
+
+	return inode->kept_version == inode->version &&
+	       (inode->node.kind == BACKEND_LIST ? kept <= size : kept == size);
+}
+
 static int keep(struct view *view, struct inode *inode, uint64_t size)
 {
 	_cleanup_(buf_done) struct buf added = { 0 };
@@ -55,8 +65,7 @@ int content_keep(struct view *view, struct inode *inode, uint64_t most)
 
 	if (r < 0)
 		return r;
-	if (inode->kept &&
-	    (inode->kept_version != inode->version || inode->kept->stage.size > size))
+	if (inode->kept && !is_beginning(inode, size))
 		version_drop(&inode->kept);
 	if (size > most)
 		return 1;
