@@ -402,6 +402,7 @@ void unlinking_apply(struct unlinking *unlinking)
 		inode->gone = true;
 		inode->node.nlink = 0;
 		inode->orphaned = unlinking->orphaned;
+		inode->lost = unlinking->empty;
 		inode->orphan = unlinking->stage;
 		unlinking->stage = (struct stage){ 0 };
 		inode->loaded = false;

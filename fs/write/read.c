@@ -81,6 +81,9 @@ static int document_ahead(struct tree *tree, struct inode *inode, struct version
 	       bytes_equal(node.key, inode->node.key);
 	backend_node_done(&node);
 	r = same ? content_to_stage(&view, inode, &version->stage) : -ESTALE;
+	/* Its row was deleted. */
+	if (r == 0 && !version->stage.size)
+		r = -ESTALE;
 	if (r == 0)
 		*ret_version = steal_ptr(version);
 	return r;

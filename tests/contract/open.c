@@ -568,7 +568,7 @@ static int one_entry(void *arg, const struct backend_entry *entry, const struct 
 	return 1;
 }
 
-/* One after the other is listed, until there are no more; whether that ends. */
+/* Whether a listing that asks for the next one again and again comes to an end. */
 static bool listing_ends(struct backend *backend, bool entries)
 {
 	struct backend_snapshot *snapshot;

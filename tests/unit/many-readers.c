@@ -171,6 +171,28 @@ static void open_late(const char *path, size_t way)
 	many_settle();
 }
 
+/* SQL has deleted the row of a document, and this mount has not taken that in yet. */
+Test(many, a_document_without_a_row_is_not_opened_as_an_empty_one)
+{
+	struct handle *handle = NULL;
+	struct inode *found;
+	int r;
+
+	many_open(WORLD_SQLITE, 2);
+	ON(0) save("s/k.json", "{\"a\":1}");
+	ON(1) cr_expect_str_eq(content_of("s/k.json"), "{\"a\":1}");
+	ON(1) found = inode_at("s/k.json");
+	sql_runs("DELETE FROM agentscope_sessions WHERE state_key = 'k'");
+	r = tree_open_file(world_tree, found, 0, O_RDONLY, 0, &handle);
+	if (r == 0) {
+		cr_expect_str_eq(read_by(handle), "{\"a\":1}");
+		close_handle(handle);
+	}
+	forget(found);
+	many_settle();
+	many_close();
+}
+
 ParameterizedTestParameters(many, what_is_opened_late_is_never_empty)
 {
 	return every_kind();
