@@ -12,7 +12,7 @@
 #include "fs/kernel/streams.h"
 
 /* Whether they are files of one type that the same users may open; or -errno.  The descriptor shows
- * the size of the first one: it must be the other's, too, or 0, where programs read to the end. */
+ * the size of the first one: of a state file that is about the present one, of another the old. */
 static int is_like(struct tree *tree, struct inode *inode, struct inode *other)
 {
 	struct stat st, other_st;
@@ -23,7 +23,7 @@ static int is_like(struct tree *tree, struct inode *inode, struct inode *other)
 	return r < 0 ? r :
 		       st.st_mode == other_st.st_mode && st.st_uid == other_st.st_uid &&
 			       st.st_gid == other_st.st_gid &&
-			       (!st.st_size || st.st_size == other_st.st_size);
+			       (inode_is_state(inode) || st.st_size == other_st.st_size);
 }
 
 /*
