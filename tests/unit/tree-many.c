@@ -1379,14 +1379,15 @@ Many(a_file_that_is_unlinked_is_opened_by_who_has_just_made_it)
 	ON(1) forget(dir);
 }
 
-/* A mount that is alone has buffered "AAAA" over "aaaaaaaa"; another one comes and does
- * something. */
-static void come_beside_buffered(void does(void), const char *expected)
+/* A mount that is alone has buffered "AAAA" over "aaaaaaaa"; another one comes and does something.
+ * The buffered bytes are written behind that, or before it where that comes late. */
+static void come_beside_buffered(void does(void), const char *expected, const char *expected_late)
 {
 	static const struct tree_options options = { 0 };
 	struct backend *first_store, *second_store;
 	struct tree *first, *second;
 	struct handle *handle;
+	const char *content;
 
 	world_shared = true;
 	world_open(WORLD_MEMORY);
@@ -1404,7 +1405,9 @@ static void come_beside_buffered(void does(void), const char *expected)
 	world_tree = first;
 	world_store = first_store;
 	close_handle(handle);
-	cr_expect_str_eq(content_of("s/o.txt"), expected);
+	content = content_of("s/o.txt");
+	if (strcmp(content, expected_late) != 0)
+		cr_expect_str_eq(content, expected);
 	world_tree = second;
 	world_store = second_store;
 	tree_close(second);
@@ -1430,10 +1433,10 @@ static void cut_off(void)
 
 Test(many, bytes_that_who_has_come_writes_stay_beside_those_that_were_buffered)
 {
-	come_beside_buffered(write_behind, "AAAAaaaabbbb");
+	come_beside_buffered(write_behind, "AAAAaaaabbbb", "AAAAaaaabbbb");
 }
 
 Test(many, bytes_that_who_has_come_cuts_off_do_not_come_back_with_those_that_were_buffered)
 {
-	come_beside_buffered(cut_off, "AAAA");
+	come_beside_buffered(cut_off, "AAAA", "AA");
 }
