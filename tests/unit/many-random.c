@@ -607,8 +607,6 @@ ParameterizedTest(const int *kind, many_random, mounts_of_one_store_are_as_one)
 {
 	static const struct backend_options options = { .create = true };
 
-	/* Who pauses publishes nothing: that would be by the clock. */
-	world_options.set_pause = true;
 	state = random_seed("many-random");
 	many_open(*kind, MOUNTS);
 	cr_assert_eq(memory_backend_open(&options, &plain_store), 0);

@@ -55,6 +55,8 @@ SqliteStore(clock, that_is_set_back_holds_up_no_writer_that_pauses)
 {
 	struct handle *handle;
 
+	world_options.pause = 1;
+	world_reopen();
 	save("s/k.json", "1");
 	handle = open_at("s/k.json", O_WRONLY | O_TRUNC);
 	write_at(handle, 0, BYTES("2"));

@@ -171,6 +171,8 @@ EveryStore(save, of_a_writer_that_pauses_is_published_when_it_is_whole)
 {
 	struct handle *list, *single, *torn;
 
+	world_options.pause = 1;
+	world_reopen();
 	save("s/l.jsonl", "1\n2\n");
 	save("s/k.json", "1");
 	save("s/t.jsonl", "1\n");
@@ -602,6 +604,7 @@ EveryStore(save, that_is_strict_and_pauses_is_not_published_with_a_bad_line)
 	save("s/b.jsonl", "1\n");
 	save("s/g.jsonl", "1\n");
 	world_options.strict = true;
+	world_options.pause = 1;
 	world_reopen();
 	bad = open_at("s/b.jsonl", O_WRONLY | O_TRUNC);
 	write_at(bad, 0, BYTES("2\nbad\n3\n"));

@@ -24,7 +24,7 @@
 
 struct tree *world_tree;
 struct backend *world_store;
-struct tree_options world_options;
+struct tree_options world_options = { .set_pause = true };
 bool world_shared;
 
 static int world_kind;
