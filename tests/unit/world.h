@@ -24,9 +24,9 @@
 enum { WORLD_MEMORY, WORLD_SQLITE, WORLD_SERVER };
 
 extern struct tree *world_tree;
-extern struct backend *world_store;	  /* what the tree works on */
-/* Of the next tree: zero unless set, but that a writer that pauses publishes nothing, which would be
- * by the clock. */
+extern struct backend *world_store; /* what the tree works on */
+/* Of the next tree: zero unless set, but that a writer that pauses publishes nothing, which would
+ * be by the clock. */
 extern struct tree_options world_options;
 
 void world_open(int kind);
