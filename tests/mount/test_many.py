@@ -707,8 +707,8 @@ def test_a_mount_that_is_killed_loses_nothing_that_was_acknowledged(box):
     at_rest(mounts)
 
 
-# Opens and reads a file as often as it can while its standard input is open; then prints what was
-# wrong.
+# Opens and reads a file as often as it can while its standard input is open, and says when it has
+# begun; then prints what was wrong.
 READER = """
 import select, sys
 path, size, wrong, count = sys.argv[1], int(sys.argv[2]), [], 0
@@ -721,7 +721,9 @@ while not select.select([sys.stdin], [], [], 0)[0]:
     except OSError as error:
         wrong.append(str(error))
     count += 1
-print(count > 0, wrong[:3])
+    if count == 1:
+        print("begun", flush=True)
+print(wrong[:3])
 """
 
 
@@ -743,10 +745,14 @@ def test_a_file_that_is_replaced_all_the_time_is_opened_and_whole(box):
             subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
             for _ in range(2)
         ]
+        for reader in readers:
+            same(reader.stdout.readline(), b"begun\n", "a reader has begun")
         for number in range(harness.rounds("SESSFS_ROUNDS", 300, 3000)):
             save(number)
         for reader in readers:
-            same(reader.communicate()[0], b"True []\n", f"what was wrong with {name}")
+            reader.stdin.close()
+            same(reader.stdout.read(), b"[]\n", f"what was wrong with {name}")
+            same(reader.wait(), 0, "the reader's end")
     at_rest([one, two])
 
 
