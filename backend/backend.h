@@ -598,6 +598,7 @@ struct backend_change {
 	int64_t stamp;	 /* moves with each further change of this key; for BACKEND_CHANGE_DONE */
 	int64_t end;	 /* the index behind the last row then; 0: not said */
 	bool apart;	 /* it was quarantined, and is not pending */
+	bool seen;	 /* change_seen() was told of it */
 };
 
 typedef int backend_change_fn(void *arg, const struct backend_change *change);
@@ -624,6 +625,12 @@ struct backend_changes {
 	 * ms. */
 	int (*change_wait)(struct backend *backend, int timeout_ms);
 	void (*wake)(struct backend *backend);
+	/* The model knows of all changes up to this stamp and needs no commit for those that are in
+	 * the log still: they are pending no more, and change_list() leaves them out.  They stay in
+	 * the log until BACKEND_CHANGE_DONE, and until then commit() answers -ESTALE when a batch
+	 * names one of their keys.  For the time of this handle, and while no other mount is there.
+	 * With 0 nothing changes.  false, or NULL: the store cannot. */
+	bool (*change_seen)(struct backend *backend, int64_t stamp);
 };
 
 /*
@@ -669,7 +676,7 @@ struct backend_feed {
 	bool gone;	 /* a node that has no name any more, or an entry that went */
 	bool content;	 /* of a node: its chunks or pieces have changed, */
 	bool attributes; /* and its extended attributes */
-	uint64_t count;	 /* of rows: how many were inserted or put */
+	uint64_t count;	 /* of rows: how many were inserted or put; foreign: the change's stamp */
 	int64_t deleted; /* of rows: lowest index that was deleted; INT64_MAX: none */
 	int64_t end;	 /* of rows: the index behind the last one, after the commit */
 	uint64_t
@@ -904,6 +911,7 @@ int backend_change_find(struct backend *backend, struct backend_snapshot *snapsh
 			struct bytes session, struct bytes key, struct backend_change *ret_change);
 int backend_change_wait(struct backend *backend, int timeout_ms);
 void backend_wake(struct backend *backend);
+bool backend_change_seen(struct backend *backend, int64_t stamp);
 int backend_check(struct backend *backend, backend_report_fn *report, void *arg,
 		  uint64_t *ret_damage);
 bool backend_has_quota(const struct backend *backend);

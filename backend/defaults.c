@@ -18,6 +18,7 @@ ANSWER(int, change_list, 0, struct backend_snapshot *snapshot, backend_change_fn
 ANSWER(int, change_find, -ENOENT, struct backend_snapshot *snapshot, struct bytes session,
        struct bytes key, struct backend_change *ret_change)
 ANSWER(int, change_waiting, -EOPNOTSUPP, int64_t *ret_oldest, int64_t *ret_newest)
+ANSWER(bool, change_seen, false, int64_t stamp)
 
 static int change_wait(struct backend *backend, int timeout_ms)
 {
@@ -47,6 +48,7 @@ const struct backend_changes default_changes = {
 	.change_waiting = change_waiting,
 	.change_wait = change_wait,
 	.wake = wake,
+	.change_seen = change_seen,
 };
 
 /* ---- Several mounts ---- */

@@ -130,6 +130,8 @@
 	      (ret_oldest, ret_newest))                                                            \
 	OTHER(void, changes, wake, (),                                                             \
 	      ())                                                                                  \
+	OTHER(bool, changes, change_seen, (int64_t stamp),                                         \
+	      (stamp))                                                                             \
 	OTHER(bool, shared, is_shared, (),                                                         \
 	      ())                                                                                  \
 	OTHER(bool, shared, on_duty, (),                                                           \

@@ -411,6 +411,7 @@ static int note_change(struct feed_notes *notes, const struct feed_state *state,
 				 .added = !change.rewritten,
 				 .foreign = true,
 				 .waits = change.stamp != op->at,
+				 .count = (uint64_t)change.stamp,
 				 .end = change.end,
 			 });
 }

@@ -16,10 +16,12 @@
 #include "fs/base/lines.h"
 #include "fs/content/kind.h"
 #include "fs/inode/commit.h"
+#include "fs/inode/waiting.h"
 
 enum {
 	MARK_BYTES = 65536,
 	MARK_ROWS = 256,
+	MARKS_LACKED = 64,    /* that a list may lack beside other programs that write */
 	WALK_PIECES = 64,     /* pieces fetched at a time, at most */
 	WALK_BYTES = 4 << 20, /* and bytes of them */
 	ROW_LARGE = 1 << 20,  /* bytes of a row that a reader keeps */
@@ -283,10 +285,11 @@ static int list_load(struct tree *tree, struct view *view, struct inode *inode,
 	if (r < 0)
 		return r;
 	/* Marks only save time: when they cannot be written, nothing is lost. */
-	if (marks.count)
+	if (marks.count && !tree->backend->read_only &&
+	    (tree_is_quiet(tree) || marks.count > MARKS_LACKED)) {
 		batch_guard_rows(&marks, inode->node.session, inode->node.key);
-	if (marks.count && !tree->backend->read_only)
 		marks_write(tree, &marks);
+	}
 	load_end(&loading);
 	return 0;
 }

@@ -133,9 +133,17 @@ struct inode {
 	bool saved;		 /* which was closed or synced, */
 	uint64_t saved_at;	 /* tree.saves then, or when it was begun */
 	bool inherited;		 /* its first handle begins as a save of nothing; see ghost.c */
-	bool inherits;	  /* its rows are those of the file that it follows, until it is saved */
-	bool untold;	  /* rows that another program has inserted; reconcile-key.c */
-	bool apart;	  /* its key is quarantined; see aparts.h */
+	bool inherits; /* its rows are those of the file that it follows, until it is saved */
+	bool untold;   /* rows that another program has inserted; reconcile-key.c */
+	bool apart;    /* its key is quarantined; see aparts.h */
+	/* What another program has changed is known, and stays in the store's log
+	 * (share/unsettled.c): counted by, and in, the list of such files. */
+	struct {
+		struct inode *next;
+		int64_t stamp;
+		int64_t end; /* of a list: the index behind its last row */
+		bool is;
+	} unsettled;
 	bool whole;	  /* a session, all of whose rows have files (waiting.h) */
 	struct face face; /* the first; its list has all */
 	unsigned face_count;

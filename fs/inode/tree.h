@@ -162,6 +162,14 @@ struct tree {
 		_Atomic bool any;	/* rows of before the store may have no files yet */
 		struct rest_walk *walk; /* the taker's */
 	} rest;
+	struct {
+		struct inode *first;	/* tree.lock for writing */
+		_Atomic unsigned count; /* of them */
+		_Atomic bool all;	/* they are to be settled */
+		/* tick_now() when the tree was opened, or other programs have last changed
+		 * something; 0 where the store lets no change stay. */
+		_Atomic int64_t at;
+	} unsettled;		      /* fs/share/unsettled.c */
 	_Atomic int reconcile_failed; /* why changes could not be taken in the last time, or 0 */
 	struct upkeep *upkeep;	      /* fs/upkeep/upkeep.h */
 };

@@ -12,11 +12,12 @@
 enum {
 	/* Times that others were quicker; beside load it may be dozens. */
 	CATCH_UP_MAX = 600,
-	TURN_AFTER = 4,	   /* of these */
-	PATIENCE_MS = 50,  /* while the taker gets on */
-	LOCKED_MS = 1000,  /* while it does not: many a program writes for so long */
-	STUCK_MAX = 10,	   /* times that */
-	REST_MS = 10000,   /* for one step of the walk over what was there before */
+	TURN_AFTER = 4,	  /* of these */
+	PATIENCE_MS = 50, /* while the taker gets on */
+	LOCKED_MS = 1000, /* while it does not: many a program writes for so long */
+	STUCK_MAX = 10,	  /* times that */
+	REST_MS = 10000,  /* for one step of the walk over what was there before */
+	QUIET_MS = 600000,
 	WANTED_MAX = 1024, /* keys of one batch; with more of them it waits for all */
 };
 
@@ -71,8 +72,10 @@ int key_heed(struct tree *tree, const struct view *view, struct bytes session, s
 	if (!view->past || !session.data)
 		return 0;
 	r = backend_change_find(view->backend, view->snapshot, session, key, &change);
+	if (r == -ENOENT || (r == 0 && change.seen))
+		return 0;
 	if (r < 0)
-		return r == -ENOENT ? 0 : r;
+		return r;
 	want(tree, session, key);
 	return -ESTALE;
 }
@@ -103,9 +106,16 @@ int inode_view_begin(struct tree *tree, const struct inode *inode, struct view *
 	return r;
 }
 
+bool tree_is_quiet(const struct tree *tree)
+{
+	return tick_now() - tree->unsettled.at > QUIET_MS * INT64_C(1000000);
+}
+
 void tree_want_batch(struct tree *tree, const struct backend_op *ops, size_t count)
 {
-	if (!tree->taker.late || count > WANTED_MAX)
+	if (count > WANTED_MAX)
+		tree->unsettled.all = true;
+	if ((!tree->taker.late && !tree->unsettled.count) || count > WANTED_MAX)
 		return;
 	for (size_t i = 0; i < count; i++) {
 		const struct backend_op *op = &ops[i];

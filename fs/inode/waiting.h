@@ -47,6 +47,9 @@ int rest_want(struct tree *tree, struct bytes session, struct bytes key);
 /* Wait until the walk has come one step further: 1, or 0 if it has ended; -EBUSY: it gets on no
  * more.  No lock is held. */
 int rest_wait(struct tree *tree);
+/* Whether no other program has changed anything for ten minutes, as far as that counts: commits
+ * that can wait do so until then (share/unsettled.c). */
+bool tree_is_quiet(const struct tree *tree);
 /* What a batch names, which the store has refused. */
 void tree_want_batch(struct tree *tree, const struct backend_op *ops, size_t count);
 

@@ -23,6 +23,7 @@
 #include "fs/inode/reader-snapshot.h"
 #include "fs/share/reconcile.h"
 #include "fs/share/share.h"
+#include "fs/share/unsettled.h"
 #include "fs/tree/tree.h"
 #include "backend/base/array.h"
 #include "backend/base/log.h"
@@ -521,12 +522,16 @@ static int digest_one(void *arg, const struct backend_feed *feed)
 {
 	struct digesting *digesting = arg;
 	struct backend_feed dated = { .what = BACKEND_FEED_NODE, .fields = feed->fields };
+	struct backend_feed known = *feed;
 	int r;
 
 	digesting->last = feed->n;
 	digesting->any = true;
 	if (feed->what != BACKEND_FEED_ENTRY)
 		quota_stale(digesting->tree, feed->session);
+	if (unsettled_was_seen(digesting->tree, feed))
+		known.waits = known.moved = true;
+	feed = &known;
 	telling_add(&digesting->telling, digesting->tree, &digesting->view, feed);
 	switch (feed->what) {
 	case BACKEND_FEED_NODE:

@@ -9,7 +9,8 @@
 #include "fs/content/content.h"
 #include "fs/inode/generation.h"
 #include "fs/inode/reader-snapshot.h"
-#include "fs/share/reconcile.h"
+#include "fs/share/removals.h"
+#include "fs/share/unsettled.h"
 #include "fs/tree/tree.h"
 
 static bool is_hash_key(struct bytes key)
@@ -304,53 +305,91 @@ static void content_happened(struct reconciling *reconciling, const struct chang
 		notes_happened(&reconciling->notes, reconciling->tree, &happened);
 }
 
+/* What is written because the rows of a file have changed. */
+struct rewriting {
+	struct backend_node node;
+	struct batch batch;
+	struct inode *dir; /* counted: where a list has got another name than this one, or NULL */
+	struct backend_node dir_node;
+	struct buf old_name;
+};
+
+static void rewriting_done(struct reconciling *reconciling, struct rewriting *rewriting)
+{
+	if (rewriting->dir)
+		inode_forget(reconciling->tree, rewriting->dir, 1);
+	batch_done(&rewriting->batch);
+	buf_done(&rewriting->old_name);
+}
+
+static int rewrite(struct reconciling *reconciling, const struct changed_key *key,
+		   struct inode *inode, uint32_t kind, const struct backend_key_stat *stat,
+		   struct rewriting *rewriting)
+{
+	struct backend_node *node = &rewriting->node;
+	struct batch *batch = &rewriting->batch;
+	int r = 0;
+
+	inode_is_to_change(reconciling->tree, inode);
+	if (node->flags & BACKEND_DRAFT) {
+		node->size = 0;
+		batch_chunk_delete(batch, node->ino, 0, INT64_MAX);
+	}
+	node->flags &= (uint32_t)BACKEND_ADOPTED;
+	if (becomes_list(node, kind, stat))
+		r = reconcile_to_list(reconciling, inode, node, batch, &rewriting->dir,
+				      &rewriting->dir_node, &rewriting->old_name);
+	if (r == 0 && node->kind == BACKEND_LIST)
+		r = reconcile_list(reconciling, key, node->ino, stat, batch);
+	if (r == 0) {
+		batch_node_put(batch, node);
+		reconcile_done(key, batch);
+		r = reconcile_commit(reconciling, batch);
+	}
+	if (r == 0 && rewriting->dir)
+		dir_apply(rewriting->dir, &rewriting->dir_node);
+	if (r == 0)
+		unsettled_end(reconciling->tree, inode);
+	return r;
+}
+
 static int reconcile_changed(struct reconciling *reconciling, const struct changed_key *key,
 			     struct inode *inode, uint32_t kind,
 			     const struct backend_key_stat *stat)
 {
-	_cleanup_(batch_done) struct batch batch = { 0 };
-	struct backend_node node = inode->node, dir_node;
+	struct changed_key news = *key;
+	struct rewriting rewriting = { .node = inode->node };
 	_cleanup_(version_drop) struct version *before = NULL;
 	uint64_t size_before = known_size(inode);
-	const bool adds = is_behind_list(inode, key->first);
-	const bool logged = rows_were_added(inode, key);
-	const bool extends = adds || (logged && !inode_is_draft(inode));
-	/* What is told goes by what is known of the list; otherwise by the log. */
-	const bool known = (inode->loaded || inode_is_draft(inode)) && !inode->untold;
-	_cleanup_(buf_done) struct buf old_name = { 0 };
-	struct inode *dir = NULL;
-	int r = 0;
+	const bool seen = unsettled_is_seen(key, inode);
+	bool adds, logged, extends, known, stays;
+	int r = unsettled_may_be(reconciling, key, inode, kind, &stays);
 
-	inode_is_to_change(reconciling->tree, inode);
+	if (r < 0 || seen)
+		return r < 0 || stays ? r : unsettled_settle(reconciling, key, inode);
+	news.first = unsettled_first(key, inode);
+	/* The log has no more of it. */
+	news.logged &= !stays;
+	adds = is_behind_list(inode, news.first);
+	logged = rows_were_added(inode, &news);
+	extends = adds || (logged && !inode_is_draft(inode));
+	/* What is told goes by what is known of the list; otherwise by the log. */
+	known = (inode->loaded || inode_is_draft(inode)) && !inode->untold;
 	if (!extends)
 		before = reconcile_version(reconciling->tree, inode);
 
-	node.mtime = node.ctime = time_now();
-	if (node.flags & BACKEND_DRAFT) {
-		node.size = 0;
-		batch_chunk_delete(&batch, node.ino, 0, INT64_MAX);
-	}
-	node.flags &= (uint32_t)BACKEND_ADOPTED;
-	if (becomes_list(&node, kind, stat))
-		r = reconcile_to_list(reconciling, inode, &node, &batch, &dir, &dir_node,
-				      &old_name);
-	if (!adds && (key->rewritten || (inode->node.flags & BACKEND_DRAFT)))
-		node_rewritten(&node);
-	if (r == 0 && node.kind == BACKEND_LIST)
-		r = reconcile_list(reconciling, key, node.ino, stat, &batch);
-	if (r == 0) {
-		batch_node_put(&batch, &node);
-		reconcile_done(key, &batch);
-		r = reconcile_commit(reconciling, &batch);
-	}
-	if (r == 0 && dir)
-		dir_apply(dir, &dir_node);
+	rewriting.node.mtime = rewriting.node.ctime = time_now();
+	if (!adds && (key->rewritten || inode_is_draft(inode)))
+		node_rewritten(&rewriting.node);
+	if (stays)
+		unsettled_add(reconciling, key, inode, stat);
+	else
+		r = rewrite(reconciling, key, inode, kind, stat, &rewriting);
 	if (r < 0) {
-		if (dir)
-			inode_forget(reconciling->tree, dir, 1);
+		rewriting_done(reconciling, &rewriting);
 		return r;
 	}
-	inode->node = node;
+	inode->node = rewriting.node;
 	inode_node_changed(inode);
 	inode->loaded = inode->inherits = false;
 	inode->version++;
@@ -360,11 +399,11 @@ static int reconcile_changed(struct reconciling *reconciling, const struct chang
 		name_forget(&reconciling->notes, reconciling->tree, inode);
 	notes_change(&reconciling->notes, reconciling->tree, inode,
 		     adds ? CHANGE_GREW : CHANGE_REPLACED, size_before, NULL);
-	content_happened(reconciling, key, inode, known ? adds : logged,
-			 MIN(stat->last, INT64_MAX - 1) + 1, dir, buf_bytes(&old_name));
-	if (dir)
-		inode_forget(reconciling->tree, dir, 1);
-	return reconciling->view_error;
+	content_happened(reconciling, &news, inode, known ? adds : logged,
+			 MIN(stat->last, INT64_MAX - 1) + 1, rewriting.dir,
+			 buf_bytes(&rewriting.old_name));
+	rewriting_done(reconciling, &rewriting);
+	return stays ? 0 : reconciling->view_error;
 }
 
 void draft_stays(struct inode *draft)

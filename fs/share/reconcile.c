@@ -29,28 +29,22 @@
 #include "fs/inode/generation.h"
 #include "fs/inode/inodes.h"
 #include "fs/inode/waiting.h"
-#include "fs/share/reconcile.h"
+#include "fs/share/removals.h"
 #include "fs/share/share.h"
+#include "fs/share/unsettled.h"
 #include "backend/base/log.h"
+#include "backend/base/tick.h"
 
 enum { TURN_TRIES = 8 }; /* when no other mount comes in between: other programs may */
 
 /* Collecting the keys. */
 
-static bool is_collected(const struct reconciling *reconciling, const struct backend_change *change)
-{
-	for (size_t i = 0; i < reconciling->wanted; i++)
-		if (bytes_equal(key_key(&reconciling->keys[i]), change->key) &&
-		    bytes_equal(key_session(&reconciling->keys[i]), change->session))
-			return true;
-	return false;
-}
-
 static int keep_change(void *arg, const struct backend_change *change)
 {
 	struct reconciling *reconciling = arg;
 
-	if (change->session.data && is_collected(reconciling, change))
+	reconciling->newest = MAX(reconciling->newest, change->stamp);
+	if (change->session.data && reconcile_has(reconciling, change))
 		return 0;
 	if (change->session.data && reconciling->count >= reconciling->wanted + STEP_KEYS) {
 		reconciling->more = true;
@@ -150,7 +144,17 @@ static int reconcile_collect(struct reconciling *reconciling)
 		r = aparts_collect(reconciling);
 	reconciling->wanted = reconciling->count;
 	if (r == 0)
+		r = unsettled_collect(reconciling);
+	reconciling->wanted = reconciling->count;
+	for (size_t i = 0; i < reconciling->count; i++)
+		reconciling->keys[i].settle = true;
+	if (r == 0)
 		r = backend_change_list(view->backend, view->snapshot, keep_change, reconciling);
+	/* Many are taken in by steps, and each needs the log without those before it. */
+	reconciling->may_stay = r == 0 && !reconciling->more && !reconciling->all &&
+				reconciling->tree->taker.runs &&
+				!tree_is_shared(reconciling->tree) &&
+				backend_change_seen(reconciling->tree->backend, 0);
 	if (r == 0 && reconciling->all)
 		r = ASK(view, key_list, none, none, keep_key, reconciling);
 	if (r == 0 && reconciling->all)
@@ -281,6 +285,10 @@ static int reconcile_locked(struct reconciling *reconciling)
 		r = reconcile_take_in(reconciling);
 	if (r == 0)
 		rest_settle(reconciling);
+	if (reconciling->newest && backend_change_seen(reconciling->tree->backend, 0))
+		reconciling->tree->unsettled.at = tick_now();
+	if (r == 0 && reconciling->may_stay)
+		backend_change_seen(reconciling->tree->backend, reconciling->newest);
 	if (r == 0 && reconciling->all)
 		r = reconcile_all_done(reconciling);
 	if (r == -EROFS && reconciling->view.backend)

@@ -18,6 +18,7 @@ struct changed_key {
 	bool logged;	/* the store waits for BACKEND_CHANGE_DONE */
 	bool rowless;	/* nothing is to be done unless it has no rows */
 	bool rest;	/* nothing is to be done unless it has rows and no file: rest.c */
+	bool settle;	/* its change may not stay in the log: unsettled.c */
 	/* What the walk knows already. */
 	bool has_stat;
 	bool has_kind;
@@ -100,6 +101,8 @@ struct reconciling {
 	bool more;	      /* others wait for the next step */
 	bool all;	      /* any key may have changed, up to this stamp */
 	int64_t all_stamp;
+	int64_t newest; /* stamp of a change that the store told of */
+	bool may_stay;	/* changes may stay in its log (unsettled.c) */
 	bool looked;	/* what keys know of that holds still */
 	int view_error; /* of renewing the view behind a commit */
 	struct adoptions adoptions;
@@ -125,6 +128,8 @@ int reconcile_commit(struct reconciling *reconciling, struct batch *batch);
  * logged it, the stamp.  Copies the bytes. */
 int reconcile_add(struct reconciling *reconciling, const struct backend_change *change,
 		  bool logged);
+/* Whether it is one of those that are collected because somebody waits for them. */
+bool reconcile_has(const struct reconciling *reconciling, const struct backend_change *change);
 /* The key's bytes are borrowed. */
 void reconcile_done(const struct changed_key *key, struct batch *batch);
 
@@ -176,16 +181,6 @@ int adopt_none(struct reconciling *reconciling, const struct changed_key *key);
 int adopt_settle(struct reconciling *reconciling);
 /* Instead: as if nothing had been gathered. */
 void adopt_drop(struct reconciling *reconciling);
-
-/* removals.c */
-
-/* A file whose key has no rows any more.  It goes when removals_settle() has returned, with the
- * directories that are empty then; the key is borrowed until then. */
-int removal_add(struct reconciling *reconciling, const struct changed_key *key,
-		struct inode *inode);
-int removals_settle(struct reconciling *reconciling);
-/* Instead: as if nothing had been gathered. */
-void removals_drop(struct reconciling *reconciling);
 
 /* apart.c */
 

@@ -31,6 +31,15 @@ int reconcile_add(struct reconciling *reconciling, const struct backend_change *
 	return r;
 }
 
+bool reconcile_has(const struct reconciling *reconciling, const struct backend_change *change)
+{
+	for (size_t i = 0; i < reconciling->wanted; i++)
+		if (bytes_equal(key_key(&reconciling->keys[i]), change->key) &&
+		    bytes_equal(key_session(&reconciling->keys[i]), change->session))
+			return true;
+	return false;
+}
+
 enum { STALE_MOST = 64 };
 
 /* Sessions of which others have changed rows. */

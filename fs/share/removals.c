@@ -4,7 +4,8 @@
 
 #include <errno.h>
 
-#include "fs/share/reconcile.h"
+#include "fs/share/removals.h"
+#include "fs/share/unsettled.h"
 #include "fs/tree/tree.h"
 
 /* What others have deleted is gone from its directory; the rows are gone already: there is nothing
@@ -37,6 +38,7 @@ static void removal_apply(struct reconciling *reconciling, struct removal *remov
 	struct inode *inode = removal->inode;
 
 	unlinking_apply(&removal->unlinking);
+	unsettled_end(reconciling->tree, inode);
 	if (removal->before)
 		(void)versions_apply(&reconciling->notes, inode, NULL, removal->before);
 	notes_entry(&reconciling->notes, removal->dir->ino, buf_bytes(&removal->name));

@@ -14,6 +14,8 @@ int tree_digest_now(struct tree *tree, bool patient);
 
 /* Whether a key that is set apart is to be tried again.  No lock is held. */
 bool aparts_are_due(struct tree *tree);
+/* Whether changes that stay in the store's log are to be settled. */
+bool unsettled_are_due(struct tree *tree);
 /* Make a file for each key that has rows and none: how many, or -errno. */
 int64_t tree_adopt(struct tree *tree);
 

@@ -61,7 +61,7 @@ static void *tree_take(void *arg)
 
 		if (tree->stopping)
 			break;
-		if (due || aparts_are_due(tree))
+		if (due || aparts_are_due(tree) || unsettled_are_due(tree))
 			taker_has(tree, asked, tree_reconcile(tree));
 		if (told)
 			settings_look(tree);
@@ -240,6 +240,8 @@ int tree_open(struct backend *backend, const struct tree_options *options, struc
 		r = tree_load_root(tree);
 	if (r == 0 && options->view)
 		r = root_shown_through(tree, options->view, &reason);
+	if (r == 0 && backend_change_seen(backend, 0))
+		tree->unsettled.at = tick_now();
 	if (r == 0)
 		r = unless_damaged(tree, tree_reconcile(tree));
 	if (r == 0 && options->whole)
@@ -277,6 +279,8 @@ void tree_close(struct tree *tree)
 	notify_missed(tree);
 	backend = tree->backend;
 	if (!backend->read_only) {
+		if (unsettled_are_due(tree))
+			(void)tree_reconcile(tree);
 		tree_end_ghosts(tree, true);
 		r = tree_write_times(tree);
 		if (r >= 0)

@@ -142,6 +142,60 @@ Test(others, a_change_holds_up_only_who_names_its_key)
 	cr_assert_eq(COMMIT(store, row_delete(S, K, 0, 9)), 0);
 }
 
+static int64_t oldest_waiting(struct backend *backend)
+{
+	int64_t oldest, newest;
+
+	cr_assert_eq(backend_change_waiting(backend, &oldest, &newest), 0);
+	return oldest;
+}
+
+/* A change that the model knows of stays in the log. */
+Test(others, a_change_that_was_seen_is_pending_no_more_and_holds_up_who_names_its_key)
+{
+	static const struct backend_options shared = { .create = true,
+						       .owner = "the test",
+						       .shared = true };
+	static const struct backend_options guest = { .read_only = true, .log_only = true };
+	const struct bytes other_key = BYTES("k2");
+	struct backend_change change;
+	struct backend *reading;
+	struct noted noted;
+
+	cr_expect_not(backend_change_seen(store, 0), "other mounts cannot come");
+	other_close(other);
+	store = open_at(scratch_path("shared.db"), &shared);
+	other = other_open(scratch_path("shared.db"));
+	reading = open_at(scratch_path("shared.db"), &guest);
+	other_runs(other, INSERT "VALUES ('sess', 'messages', 3, '{}')");
+	cr_expect_gt(oldest_waiting(reading), 0);
+	note_first(store, &noted);
+	cr_expect(backend_change_seen(store, 0));
+	cr_expect_eq(snapshot_error(store), -ESTALE);
+
+	cr_expect(backend_change_seen(store, noted.done.at));
+	cr_expect_eq(snapshot_error(store), 0);
+	cr_expect_str_eq(changes_of(store), "");
+	cr_expect_str_eq(changes_of(reading), "sess/messages from 3");
+	cr_expect_eq(oldest_waiting(store), 0);
+	cr_expect_eq(oldest_waiting(reading), 0);
+	cr_assert_eq(found(S, K, &change), 0);
+	cr_expect(change.seen);
+	cr_expect_eq(COMMIT(store, row_put(S, K, 3, BYTES("mine"))), -ESTALE);
+	cr_expect_eq(COMMIT(store, row_put(S, other_key, 0, BYTES("1"))), 0);
+
+	other_runs(other, INSERT "VALUES ('sess', 'messages', 4, '[]')");
+	cr_expect_eq(snapshot_error(store), -ESTALE);
+	cr_assert_eq(found(S, K, &change), 0);
+	cr_expect_not(change.seen);
+	cr_expect_eq(change.first, 3);
+	cr_expect_eq(oldest_waiting(reading), change.stamp);
+	cr_expect_str_eq(changes_of(store), "sess/messages from 3");
+	cr_expect_eq(digest_first(store), 0);
+	cr_expect_eq(snapshot_error(store), 0);
+	cr_expect_eq(COMMIT(store, row_put(S, K, 3, BYTES("mine"))), 0);
+}
+
 /* What others do to a list of which "sess/messages" has rows 0, 1 and 2, and whether that does more
  * than add to it. */
 static const struct {

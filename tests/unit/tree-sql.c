@@ -2,6 +2,7 @@
 
 /* What other programs do to the rows, seen through the tree, which takes it in by itself. */
 
+#include <stdio.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -531,4 +532,92 @@ SqliteStore(sql, that_adds_a_row_is_kept_by_a_save_that_only_cuts)
 	close_handle(handle);
 	cr_expect_str_eq(rows_of("s", "l"), "0=[0] 1=[2]");
 	cr_expect_str_eq(content_of("s/l.jsonl"), "[0]\n[2]\n");
+}
+
+/* What a program reads and writes in one transaction. */
+#define DEFERRED "BEGIN; SELECT count(*) FROM agentscope_sessions"
+
+SqliteStore(sql, that_changes_files_which_nobody_writes_is_followed_by_no_commit)
+{
+	save("s/d.json", "1");
+	append("s/l.jsonl", "[0]\n");
+	world_settle();
+	for (int i = 1; i <= 3; i++) {
+		char sql[300];
+
+		snprintf(sql, sizeof(sql),
+			 "UPDATE agentscope_sessions SET state_data = %d WHERE state_key = "
+			 "'d'; " INSERT "('s', 'l', %d, '[%d]')",
+			 i + 1, i, i);
+		sql_runs(sql);
+		sql_runs(DEFERRED);
+		cr_expect_eq(stat_of("s/l.jsonl").st_size, 4 * (i + 1));
+		cr_expect_eq(*content_of("s/d.json"), '1' + i);
+		world_settle();
+		cr_expect_str_eq(names_in("s"), "d.json l.jsonl");
+		/* It fails if anybody has committed since. */
+		sql_runs("UPDATE agentscope_sessions SET updated_at = 7; COMMIT");
+	}
+	cr_expect_str_eq(content_of("s/l.jsonl"), "[0]\n[1]\n[2]\n[3]\n");
+
+	/* Who writes them has all of it. */
+	append("s/l.jsonl", "[4]\n");
+	save("s/d.json", "5");
+	cr_expect_str_eq(rows_of("s", "l"), "0=[0] 1=[1] 2=[2] 3=[3] 4=[4]");
+	cr_expect_str_eq(rows_of("s", "d"), "0=5");
+	cr_expect_str_eq(sql_asks("SELECT count(*) FROM sessfs_change"), "0");
+	world_check();
+}
+
+/* What has to be written for it is written. */
+SqliteStore(sql, that_changes_what_is_torn_is_a_draft_or_becomes_another_thing_is_settled)
+{
+	save("s/bad.json", "{");
+	append("s/torn.jsonl", "[0]\n{\"a\":");
+	sql_runs(INSERT "('s', 'one', 0, '1'), ('s', 'bad', 0, '2'), ('s', 'torn', 1, '[1]')");
+	cr_expect_str_eq(content_of("s/torn.jsonl"), "[0]\n{\"a\":\n[1]\n");
+	cr_expect_str_eq(content_of("s/bad.json"), "2");
+	sql_runs(INSERT "('s', 'one', 1, '2')");
+	cr_expect_str_eq(content_of("s/one.jsonl"), "1\n2\n");
+	cr_expect_str_eq(sql_asks("SELECT count(*) FROM sessfs_change"), "0");
+}
+
+/* The kernel's copy and the times are as if it were. */
+SqliteStore(sql, that_stays_in_the_log_has_its_times_and_outlives_a_kill)
+{
+	const struct timespec tick = { .tv_nsec = 20000000 };
+	int64_t before, seen;
+
+	append("s/l.jsonl", "[0]\n");
+	before = nanoseconds(stat_of("s/l.jsonl").st_mtim);
+	nanosleep(&tick, NULL);
+	sql_adds("1", "[1]");
+	seen = nanoseconds(stat_of("s/l.jsonl").st_mtim);
+	cr_expect_gt(seen, before);
+	cr_expect_str_eq(sql_asks("SELECT count(*) FROM sessfs_change"), "1");
+	world_reopen();
+	cr_expect_str_eq(sql_asks("SELECT count(*) FROM sessfs_change"), "0");
+	cr_expect_eq(nanoseconds(stat_of("s/l.jsonl").st_mtim), seen);
+	cr_expect_str_eq(content_of("s/l.jsonl"), "[0]\n[1]\n");
+}
+
+SqliteStore(sql, that_adds_much_to_a_list_has_marks_in_the_end)
+{
+	append("s/l.jsonl", "[0]\n");
+	sql_runs("WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < "
+		 "20000) " INSERT_ROWS "SELECT 's', 'l', i, '[1]' FROM n");
+	cr_expect_eq(stat_of("s/l.jsonl").st_size, 4 * 20001);
+	sql_adds("20001", "[1]");
+	cr_expect_eq(stat_of("s/l.jsonl").st_size, 4 * 20002);
+	/* The first who needed them has asked for it. */
+	for (int i = 0; i < 2000 && strcmp(sql_asks("SELECT count(*) FROM sessfs_mark"), "0") == 0;
+	     i++) {
+		const struct timespec moment = { .tv_nsec = 1000000 };
+
+		nanosleep(&moment, NULL);
+		sql_adds("(SELECT max(item_index) + 1 FROM agentscope_sessions)", "[1]");
+		(void)stat_of("s/l.jsonl");
+	}
+	cr_expect_str_neq(sql_asks("SELECT count(*) FROM sessfs_mark"), "0");
+	world_check();
 }

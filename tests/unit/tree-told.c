@@ -86,9 +86,17 @@ static int meddled_begin(struct backend *backend, unsigned flags,
 	return r;
 }
 
+/* All that is taken in is committed. */
+static bool no_change_stays(struct backend *backend, int64_t stamp)
+{
+	(void)backend, (void)stamp;
+	return false;
+}
+
 static int meddle_with(struct backend *inner, struct backend **ret_backend)
 {
 	*ret_backend = inner;
+	inner->changes.change_seen = no_change_stays;
 	if (inner->ops == &meddler.ops)
 		return 0;
 	meddler.real = inner->ops;
@@ -265,6 +273,54 @@ Test(told, rows_before_the_commit_that_another_mount_has_taken_in_behind_it)
 	neighbour.is_next = true;
 	expect_told(stream, ROW(1, "[1]"), BEFORE_COMMIT, ROW(2, "[2]"), APPEND(1, 2, 3, null));
 	cr_expect(neighbour.commits, "it was in between");
+	tree_close(neighbour.tree);
+	world_close();
+}
+
+static void open_without_meddling(void)
+{
+	world_wrap(NULL);
+	world_shared = true;
+	world_open(WORLD_SQLITE);
+	make_dir("s");
+}
+
+static void expect_seen(const char *sql, const char *path, const char *content)
+{
+	sql_runs(sql);
+	cr_expect_str_eq(content_of(path), content);
+}
+
+/* What stays in the log is told once. */
+Test(told, rows_whose_change_stays_in_the_log)
+{
+	struct handle *stream;
+
+	open_without_meddling();
+	stream = follow_one();
+	expect_seen(ROW(1, "[1]"), "s/l.jsonl", "[0]\n[1]\n");
+	expect_seen("BEGIN;" ROW(2, "[2]") ";" ROW(3, "[3]") ";COMMIT", "s/l.jsonl",
+		    "[0]\n[1]\n[2]\n[3]\n");
+	cr_expect_str_eq(sql_asks("SELECT count(*) FROM sessfs_change"), "1");
+	cr_expect_str_eq(told(stream), APPEND(1, 1, 2, 8) APPEND(2, 2, 4, 16));
+	close_handle(stream);
+	world_close();
+}
+
+/* ... also beside a mount that comes and settles it. */
+Test(told, rows_whose_change_stays_in_the_log_until_another_mount_comes)
+{
+	struct handle *stream;
+
+	open_without_meddling();
+	stream = follow_one();
+	expect_seen(ROW(1, "[1]"), "s/l.jsonl", "[0]\n[1]\n");
+	neighbour.store = world_join();
+	cr_assert_eq(tree_open(neighbour.store, &world_options, &neighbour.tree, NULL), 0);
+	cr_expect_str_eq(sql_asks("SELECT count(*) FROM sessfs_change"), "0");
+	expect_seen(ROW(2, "[2]"), "s/l.jsonl", "[0]\n[1]\n[2]\n");
+	cr_expect_str_eq(told(stream), APPEND(1, 1, 2, 8) APPEND(2, 1, 3, 12));
+	close_handle(stream);
 	tree_close(neighbour.tree);
 	world_close();
 }

@@ -199,6 +199,9 @@ size_t world_inodes(void)
 	for (unsigned attempt = 0; attempt < 2000 && count != 1; attempt++) {
 		if (attempt)
 			nanosleep(&moment, NULL);
+		/* Files with changes that stay in the store's log are in memory. */
+		world_tree->unsettled.all = true;
+		backend_wake(world_store);
 		world_settle();
 		pthread_mutex_lock(&world_tree->table_lock);
 		count = world_tree->inodes.count;

@@ -72,11 +72,12 @@ struct criterion_test_params every_kind(void);
 		world_close();                                                                     \
 	}                                                                                          \
 	static void suite##_##name##_body(void)
-/* A case with a SQLite store, and the session "s". */
+/* A case with a SQLite store, which other mounts may have, and the session "s". */
 #define SqliteStore(suite, name)                                                                   \
 	static void suite##_##name##_body(void);                                                   \
 	Test(suite, name)                                                                          \
 	{                                                                                          \
+		world_shared = true;                                                               \
 		world_open(WORLD_SQLITE);                                                          \
 		make_dir("s");                                                                     \
 		suite##_##name##_body();                                                           \

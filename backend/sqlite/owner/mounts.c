@@ -64,7 +64,7 @@ struct slot {
 	uint64_t number; /* of the mount; 0: the slot is free */
 	uint64_t cursor;
 	uint64_t untold; /* 1: it holds locks that are not in the store */
-	uint64_t unused;
+	int64_t seen;	 /* stamp up to which it knows what other programs have changed */
 };
 
 static int lock_byte(int fd, int how, short type, off_t byte)
@@ -298,6 +298,27 @@ void sqlite_mounts_tell(struct sqlite *store, uint64_t cursor)
 
 	if (store->mounts.fd >= 0)
 		write_at(store, &cursor, sizeof(cursor), at);
+}
+
+void sqlite_mounts_see(struct sqlite *store, int64_t stamp)
+{
+	const off_t at = slot_at(store->mounts.slot) + (off_t)offsetof(struct slot, seen);
+
+	write_at(store, &stamp, sizeof(stamp), at);
+}
+
+int64_t sqlite_mounts_seen(const struct sqlite *store)
+{
+	_cleanup_(closep) int fd = sqlite_beside_open(store->place.path, sqlite_mounts_ending,
+						      sqlite_mounts_sentence, 0);
+	struct slot slot;
+	int64_t seen = 0;
+
+	for (unsigned i = 0; fd >= 0 && i < SQLITE_MOUNTS; i++)
+		if (is_locked(fd, FIRST_SLOT + (off_t)i) &&
+		    pread(fd, &slot, sizeof(slot), slot_at(i)) == sizeof(slot))
+			seen = MAX(seen, slot.seen);
+	return seen;
 }
 
 void sqlite_mounts_hold(struct sqlite *store, bool untold)

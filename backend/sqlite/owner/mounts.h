@@ -26,6 +26,10 @@ void sqlite_mounts_sweep(struct sqlite *store);
 /* Tell how far this one has digested what others have left; and how far each has, the least. */
 void sqlite_mounts_tell(struct sqlite *store, uint64_t cursor);
 uint64_t sqlite_mounts_least(const struct sqlite *store);
+/* Tell up to which stamp this one has seen what other programs have changed; and the newest of any,
+ * for one that is not registered. */
+void sqlite_mounts_see(struct sqlite *store, int64_t stamp);
+int64_t sqlite_mounts_seen(const struct sqlite *store);
 /* Tell whether this one holds locks that are not in the store; and whether another one does. */
 void sqlite_mounts_hold(struct sqlite *store, bool untold);
 bool sqlite_mounts_untold(const struct sqlite *store);

@@ -104,6 +104,8 @@ static int ask_pending(struct sqlite_conn *conn, int64_t *ret_pending)
 			   store->mounts.fd < 0 ? INT64_MAX / 2 :
 						  (int64_t)atomic_load(&store->mounts.cursor));
 	sqlite3_bind_int64(statement, 2, (int64_t)store->mounts.number);
+	/* A batch may depend on what was seen. */
+	sqlite3_bind_int64(statement, 3, conn == &store->writer ? 0 : atomic_load(&store->seen));
 	code = sqlite3_step(statement);
 	r = sqlite_result(conn, code);
 	if (code == SQLITE_ROW)

@@ -105,6 +105,7 @@ static int list_logged(struct backend_snapshot *snapshot, backend_change_fn *fn,
 {
 	struct cursor cursor = cursor_open(&snapshot->conn, SQL_CHANGE_LIST);
 
+	cursor_bind_number(&cursor, atomic_load(&snapshot->conn.store->seen));
 	while (cursor_next(&cursor)) {
 		const struct backend_change change = {
 			.session = cursor_bytes(&cursor, 0),
@@ -171,6 +172,7 @@ static int find(struct sqlite_conn *conn, struct bytes session, struct bytes key
 			.deleted = cursor_number(&cursor, 1),
 			.stamp = cursor_number(&cursor, 2),
 			.rewritten = cursor_number(&cursor, 4),
+			.seen = cursor_number(&cursor, 2) <= atomic_load(&conn->store->seen),
 		};
 	}
 	return cursor_end(&cursor);
@@ -212,25 +214,50 @@ int sqlite_changes_judge(struct sqlite_conn *conn, const struct backend_op *op)
 	return r;
 }
 
+static int query_stamp(struct sqlite_conn *conn, const char *which, int64_t seen,
+		       int64_t *ret_stamp)
+{
+	static const char format[] = "SELECT %s(stamp) FROM sessfs_change WHERE stamp > %lld";
+
+	return sqlite_conn_query_made(conn, sqlite3_mprintf(format, which, (long long)seen),
+				      ret_stamp);
+}
+
+/* Who reads beside this mount does not wait for what was seen: its files are there. */
+bool sqlite_change_seen(struct backend *backend, int64_t stamp)
+{
+	struct sqlite *store = sqlite_of(backend);
+
+	if (!store->owner || !knows_keys(store) || store->mounts.fd < 0)
+		return false;
+	if (stamp > atomic_load(&store->seen)) {
+		atomic_store(&store->seen, stamp);
+		sqlite_mounts_see(store, stamp);
+	}
+	return true;
+}
+
 int sqlite_change_waiting(struct backend *backend, int64_t *ret_oldest, int64_t *ret_newest)
 {
 	struct sqlite *store = sqlite_of(backend);
 	struct sqlite_conn *conn = &store->watcher;
 	unsigned pending = 0;
 	bool cut = false;
+	int64_t seen;
 	int r;
 
 	*ret_oldest = *ret_newest = 0;
 	/* Nothing is logged in what is not ours, and its files are made for each who reads. */
 	if (store->mode == MODE_ASIDE)
 		return 0;
+	seen = store->owner ? atomic_load(&store->seen) : sqlite_mounts_seen(store);
 	pthread_mutex_lock(&store->version_lock);
 	r = sqlite_schema_pending(conn, &pending, &cut);
 	pending &= SQLITE_PENDING_CHANGES;
 	if (r == 0 && pending)
-		r = sqlite_conn_query(conn, "SELECT min(stamp) FROM sessfs_change", 0, ret_oldest);
+		r = query_stamp(conn, "min", seen, ret_oldest);
 	if (r == 0 && pending)
-		r = sqlite_conn_query(conn, "SELECT max(stamp) FROM sessfs_change", 0, ret_newest);
+		r = query_stamp(conn, "max", seen, ret_newest);
 	pthread_mutex_unlock(&store->version_lock);
 	if (cut) { /* and what was not logged meanwhile is not known */
 		*ret_oldest = INT64_MIN;

@@ -112,6 +112,7 @@ static const struct backend_changes sqlite_changes = {
 	BACKEND_CHANGES
 	.change_waiting = sqlite_change_waiting,
 	.wake = sqlite_wake,
+	.change_seen = sqlite_change_seen,
 };
 
 static const struct backend_shared sqlite_shared = {

@@ -27,6 +27,7 @@ int sqlite_commit(struct backend *backend, struct backend_batch *batch, unsigned
 int sqlite_change_waiting(struct backend *backend, int64_t *ret_oldest, int64_t *ret_newest);
 int sqlite_change_wait(struct backend *backend, int timeout_ms);
 void sqlite_wake(struct backend *backend);
+bool sqlite_change_seen(struct backend *backend, int64_t stamp);
 void sqlite_set_quota(struct backend *backend, uint64_t max_size);
 int sqlite_sync(struct backend *backend);
 int sqlite_space(struct backend *backend, struct backend_space *ret_space);

@@ -7,9 +7,11 @@ SQL(SQL_BEGIN, "BEGIN")
 SQL(SQL_BEGIN_IMMEDIATE, "BEGIN IMMEDIATE")
 SQL(SQL_COMMIT, "COMMIT")
 /* What was set apart has a negative stamp. */
-/* 1: others' changes wait; 2: so do commits of other mounts, or some have gone.  CASE, since AND
- * asks for both of its sides. */
-SQL(SQL_PENDING, "SELECT EXISTS (SELECT 1 FROM sessfs_change WHERE stamp > 0) + CASE "
+/* 1: others' changes wait, behind stamp ?3; 2: so do commits of other mounts, or some have gone.
+ * CASE, since AND asks for both of its sides. */
+SQL(SQL_PENDING, "SELECT CASE WHEN NOT EXISTS (SELECT 1 FROM sessfs_change WHERE stamp > 0) THEN 0 "
+	"WHEN ?3 = 0 THEN 1 WHEN (SELECT value FROM sessfs_meta WHERE key = 'stamp') <= ?3 THEN 0 "
+	"ELSE EXISTS (SELECT 1 FROM sessfs_change WHERE stamp > ?3) END + CASE "
 	"WHEN (SELECT max(n) FROM sessfs_feed) > ?1 THEN 2 * (EXISTS (SELECT 1 FROM sessfs_feed "
 	"WHERE n > ?1 AND mount <> ?2) OR (SELECT min(n) FROM sessfs_feed) > ?1 + 1) ELSE 0 END")
 SQL(SQL_DATA_VERSION, "PRAGMA main.data_version")
@@ -66,7 +68,7 @@ SQL(SQL_LAST_ENTRY,
 	"FROM directory")
 SQL(SQL_PAGE_COUNT, "PRAGMA main.page_count")
 SQL(SQL_CHANGE_LIST, "SELECT session_id, state_key, first_index, deleted_index, stamp, "
-	"rewritten FROM sessfs_change")
+	"rewritten FROM sessfs_change WHERE stamp > ?1 OR stamp <= 0")
 /* The stamp of the newest change, if "anything may have changed" is among them. */
 SQL(SQL_CHANGE_EVERYTHING,
 	"SELECT (SELECT max(stamp) FROM sessfs_change) FROM sessfs_change "

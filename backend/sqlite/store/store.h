@@ -155,8 +155,8 @@ struct sqlite {
 	/* data_version is a number of one connection, so one connection answers for all. */
 	pthread_mutex_t version_lock;
 	struct sqlite_conn watcher;
-	int64_t handed_out; /* MODE_FROZEN: the version that change_list() last told about */
-
+	int64_t handed_out;   /* MODE_FROZEN: the version that change_list() last told about */
+	_Atomic int64_t seen; /* stamp, for change_seen() */
 	struct {
 		int inotify;	  /* -1: poll */
 		int wal_watch;	  /* of the log, by inotify; -1: there is no log yet */
