@@ -29,7 +29,8 @@
  *   change that it has not seen.  Where a snapshot begins with its first read, that answers
  *   -ESTALE, before anything is handed out, and so do all that follow in it.  The caller then
  *   takes the changes in and tries again.  Where many are pending, it may skip them
- *   (BACKEND_PAST), and asks about each key that it uses (change_find()).  A key that it cannot
+ *   (BACKEND_PAST), and asks about each key that it uses (change_find()).  What it has taken
+ *   in without having to write anything may stay in the log (change_seen()).  A key that it cannot
  *   take in is quarantined (BACKEND_CHANGE_APART); the caller makes sure that it is not used.
  *
  * Other mounts

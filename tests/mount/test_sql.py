@@ -11,6 +11,7 @@ import shutil
 import sqlite3
 import subprocess
 import sys
+import threading
 import time
 
 import crowd
@@ -23,6 +24,7 @@ from harness import (
     eventually,
     need_tool,
     read,
+    rounds,
     same,
     shell,
     tool,
@@ -816,6 +818,48 @@ def test_sql_and_files_may_append_to_the_same_list_in_turns(box):
     shows(box, path, lines)
     same(mount.rows("s", "l"), lines.splitlines(), "rows")
     same(mount.indexes("s", "l"), list(range(200)), "indexes")
+
+
+def look_again_and_again(mount, over):
+    while not over.is_set():
+        harness.tree(mount.path)
+        read(mount.at("s", "l.jsonl"))
+        time.sleep(0.01)
+
+
+def test_transactions_that_read_before_they_write_bear_a_mount_on_which_nobody_writes(box):
+    """SQLite refuses what such a transaction writes if anybody has committed since it has read: as
+    the mount would, because of what another service has just committed."""
+    own, foreign = box.mount(), foreign_store(box)
+    for mount in (own, box.mount(store=foreign)):
+        base, service, over = mount.connect(), mount.connect(), threading.Event()
+        for key in ("d", "l", "l:_hash"):
+            service.execute(INSERT, ("s", key, 0, "[0]"))
+        eventually(lambda m=mount: len(os.listdir(m.at("s"))) == 3, "the files are there")
+        reader = threading.Thread(target=look_again_and_again, args=(mount, over))
+        reader.start()
+        try:
+            for number in range(1, rounds("SESSFS_DEFERRED", 40, 2000) + 1):
+                service.execute(f"UPDATE {TABLE} SET state_data = ? WHERE state_key = 'd'", (number,))
+                base.execute("BEGIN")
+                base.execute(f"SELECT count(*) FROM {TABLE}").fetchall()
+                time.sleep(number % 8 * 0.01)
+                base.execute(INSERT, ("s", "l", number, f"[{number}]"))
+                base.execute(
+                    f"UPDATE {TABLE} SET state_data = ? WHERE state_key = 'l:_hash'", (number,)
+                )
+                base.execute("COMMIT")
+        finally:
+            over.set()
+            reader.join()
+            base.close()
+            service.close()
+        lines = b"".join(b"[%d]\n" % n for n in range(number + 1))
+        shows(box, mount.at("s", "l.jsonl"), lines)
+        append(mount.at("s", "l.jsonl"), b"1\n")
+        write(mount.at("s", "d.json"), b"2")
+        same(mount.rows("s", "l"), lines.splitlines() + [b"1"], "rows of the list")
+        same(mount.rows("s", "d"), [b"2"], "row of the document")
 
 
 LIST = f"SELECT item_index, state_data FROM {TABLE} WHERE session_id = 's' AND state_key = ?"
