@@ -840,14 +840,13 @@ def test_transactions_that_read_before_they_write_bear_a_mount_on_which_nobody_w
         reader.start()
         try:
             for number in range(1, rounds("SESSFS_DEFERRED", 40, 2000) + 1):
-                service.execute(f"UPDATE {TABLE} SET state_data = ? WHERE state_key = 'd'", (number,))
+                update = f"UPDATE {TABLE} SET state_data = ? WHERE state_key = "
+                service.execute(update + "'d'", (number,))
                 base.execute("BEGIN")
                 base.execute(f"SELECT count(*) FROM {TABLE}").fetchall()
                 time.sleep(number % 8 * 0.01)
                 base.execute(INSERT, ("s", "l", number, f"[{number}]"))
-                base.execute(
-                    f"UPDATE {TABLE} SET state_data = ? WHERE state_key = 'l:_hash'", (number,)
-                )
+                base.execute(update + "'l:_hash'", (number,))
                 base.execute("COMMIT")
         finally:
             over.set()
