@@ -28,8 +28,17 @@ installed() {
 	(cd "$scratch/root$prefix" && find . ! -type d | cut -c 3- | LC_ALL=C sort)
 }
 
+# The build for the tests has no archive of the library.
+listed() {
+	if grep -q '^build_old_libs=no' "$build/libtool"; then
+		grep -v '/libsessfs\.a$' "$files"
+	else
+		cat "$files"
+	fi
+}
+
 installs_the_list() {
-	install_all && installed | diff "$files" -
+	install_all && listed >"$scratch/files" && installed | diff "$scratch/files" -
 }
 
 # The paths in links and those in contrib/ that a page names, but folders.
