@@ -361,3 +361,22 @@ EveryStore(files, are_what_was_written)
 	model_check(model, MODEL_STEPS);
 	free(model);
 }
+
+/* Who has looked the name up before may cut it behind that: its node does not come back. */
+EveryStore(files, are_cut_when_they_are_gone_and_nobody_has_opened_them)
+{
+	const struct stat st = { .st_size = 1 };
+	const struct set_attr set = { .st = &st, .pid = getpid(), .mask = TREE_SET_SIZE };
+	struct inode *inode;
+	struct stat now;
+	bool own;
+
+	save("s/o.txt", "12");
+	inode = inode_at("s/o.txt");
+	save("s/new.txt", "3");
+	cr_assert_eq(renamed("s/new.txt", "s/o.txt", 0), 0);
+	cr_expect_eq(tree_set_attr(world_tree, inode, &set, &now, &own), 0);
+	world_check();
+	forget(inode);
+	cr_expect_str_eq(content_of("s/o.txt"), "3");
+}
