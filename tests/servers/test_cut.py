@@ -16,13 +16,15 @@ from test_stores import start  # noqa: E402
 PLAIN = b"plain bytes\n" * 3
 DOCUMENT = b'{"a": [1, 2, 3]}'
 LIST = b'{"n": 1}\n{"n": 2}\n'
+LARGE = PLAIN * 3000
 BLANK = LIST + b"\n[3]\n"  # the blank line is no row
 
 
-def fill(folder):
+def fill(folder, large):
+    """One of some ten thousand, on a server that has a gigabyte."""
     os.mkdir(folder)
     for name, data in {"o.txt": PLAIN, "d.json": DOCUMENT, "l.jsonl": LIST,
-                       "b.jsonl": BLANK, "large": PLAIN * 3000, "t.tmp": DOCUMENT}.items():
+                       "b.jsonl": BLANK, "large": large, "t.tmp": DOCUMENT}.items():
         write(os.path.join(folder, name), data)
     os.setxattr(os.path.join(folder, "o.txt"), "user.a", b"value")
 
@@ -45,7 +47,7 @@ CALLS = {
     "list": ("sessfs_entry", lambda folder, direct: sorted(os.listdir(folder)),
              ["b.jsonl", "d.json", "l.jsonl", "large", "o.txt", "t.tmp"]),
     "plain": ("sessfs_entry", lambda folder, direct: read(folder + "/o.txt"), PLAIN),
-    "large": ("sessfs_chunk", lambda folder, direct: read(folder + "/large"), PLAIN * 3000),
+    "large": ("sessfs_chunk", lambda folder, direct: read(folder + "/large"), LARGE),
     "document": ("agentscope_sessions", lambda folder, direct: read(folder + "/d.json"), DOCUMENT),
     "lines": ("agentscope_sessions", lambda folder, direct: read(folder + "/l.jsonl"), LIST),
     "pieces": ("sessfs_piece", lambda folder, direct: read(folder + "/b.jsonl"), BLANK),
@@ -69,7 +71,7 @@ def is_cut(box, proxy, mount, direct, name, step):
     while cuts - before > count:
         count = cuts - before
         folder = f"{name}{count}"
-        fill(direct.at(folder))
+        fill(direct.at(folder), LARGE if name == "large" else b"")
         os.stat(mount.at(folder))
         proxy(f"cut answer {count * step} {word}")
         try:
