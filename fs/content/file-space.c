@@ -62,8 +62,10 @@ int file_truncate(struct tree *tree, struct inode *inode, uint64_t size)
 	if (size > INT64_MAX)
 		return -EFBIG;
 	/* Its node is not in the store, and nobody has it open or comes to open it. */
-	if (inode->gone)
+	if (inode->gone) {
+		inode->node.size = size;
 		return 0;
+	}
 	r = file_write_back(tree, inode);
 	if (r == 0)
 		r = truncate_once(tree, inode, size);

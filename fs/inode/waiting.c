@@ -108,7 +108,8 @@ int inode_view_begin(struct tree *tree, const struct inode *inode, struct view *
 
 bool tree_is_quiet(const struct tree *tree)
 {
-	return tick_now() - tree->unsettled.at > QUIET_MS * INT64_C(1000000);
+	/* The clock begins with the machine. */
+	return !tree->unsettled.at || tick_now() - tree->unsettled.at > QUIET_MS * INT64_C(1000000);
 }
 
 void tree_want_batch(struct tree *tree, const struct backend_op *ops, size_t count)

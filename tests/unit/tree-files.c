@@ -376,6 +376,7 @@ EveryStore(files, are_cut_when_they_are_gone_and_nobody_has_opened_them)
 	save("s/new.txt", "3");
 	cr_assert_eq(renamed("s/new.txt", "s/o.txt", 0), 0);
 	cr_expect_eq(tree_set_attr(world_tree, inode, &set, &now, &own), 0);
+	cr_expect_eq(now.st_size, 1);
 	world_check();
 	forget(inode);
 	cr_expect_str_eq(content_of("s/o.txt"), "3");
