@@ -861,6 +861,28 @@ def test_transactions_that_read_before_they_write_bear_a_mount_on_which_nobody_w
         same(mount.rows("s", "d"), [b"2"], "row of the document")
 
 
+def test_what_a_mount_has_seen_and_not_committed_is_there_for_verbs_and_after_a_kill(box):
+    mount, session = box.session()
+    path = os.path.join(session, "l.jsonl")
+    environment = {**os.environ, "XDG_CACHE_HOME": box.new_path("cache")}
+    write(path, b'{"content": "begin"}\n')
+    for number, word in enumerate(("badger", "walrus"), 1):
+        mount.insert("s", "l", number, '{"role": "user", "content": "%s"}' % word)
+        shows(box, path, b"".join(row + b"\n" for row in mount.rows("s", "l")))
+        same(mount.sql("SELECT count(*) FROM sessfs_change"), [(1,)], "the log has it still")
+        done = tool(mount.binary, "search", "--json", mount.store, word, env=environment)
+        same(len(json.loads(done.stdout)), 1, f"hits of {word}")
+        mount.check()
+    before = read(path)
+    mount.kill9()
+    mount.insert("s", "l", 3, "3")
+    mount.start()
+    same(read(path), before + b"3\n", "after the kill")
+    append(path, b"4\n")
+    same(mount.indexes("s", "l"), [0, 1, 2, 3, 4], "indexes")
+    mount.check()
+
+
 LIST = f"SELECT item_index, state_data FROM {TABLE} WHERE session_id = 's' AND state_key = ?"
 
 
