@@ -187,6 +187,16 @@ static struct face *face_find_pinned(struct inode *inode, enum face_kind kind, p
 		       NULL;
 }
 
+/* A face may have become old for a thread that was led there and opened another one, or none.  What
+ * the kernel has forgotten has no pages of that content either. */
+static void renew_forgotten(struct inode *inode)
+{
+	for (struct face *face = &inode->face; face; face = face->next)
+		if (face->old && !face->renewing && face_is_fresh(face) &&
+		    !face_is_needed(inode, face))
+			face_renew(face);
+}
+
 /* A free face: a pinned one, the one that the name leads to, or any, which may be new. */
 static struct face *face_find(struct inode *inode, enum face_kind kind, pid_t pid)
 {
@@ -199,6 +209,7 @@ static struct face *face_find(struct inode *inode, enum face_kind kind, pid_t pi
 		if (face_is_free(inode, face, kind, pid))
 			return face;
 	}
+	renew_forgotten(inode);
 	for (face = &inode->face; face; face = face->next)
 		if (face_is_free(inode, face, kind, pid))
 			return face;

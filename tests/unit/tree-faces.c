@@ -1642,6 +1642,30 @@ EveryStore(faces, to_which_somebody_is_led_become_old)
 	forget(inode);
 }
 
+/* The kernel opens what another thread has looked up since. */
+EveryStore(faces, to_which_threads_were_led_in_vain_are_used_again)
+{
+	enum { ROUNDS = 20 };
+	struct inode *inode;
+	struct handle *writer = lead_a_reader(&inode), *reader;
+
+	for (pid_t pid = 100; pid < 100 + ROUNDS; pid++) {
+		uint64_t nodeid;
+
+		cr_assert_eq(try_face(inode, face_of(writer), O_RDONLY, pid, &reader), -ESTALE);
+		nodeid = shown_to(inode, pid).nodeid;
+		cr_expect_lt(nodeid_face(nodeid), 4, "round %d", pid - 100);
+		inode_ref(world_tree, inode);
+		inode_hold(inode, nodeid);
+		replace(pid % 2 ? "[1, 2, 3]\n[4, 5, 6]\n" : "[1]\n");
+		cr_assert_eq(try_face(inode, face_of(writer), O_RDONLY, pid, &reader), 0);
+		release(reader);
+		forget_face(inode, nodeid_face(nodeid));
+	}
+	release(writer);
+	forget(inode);
+}
+
 SqliteStore(faces, to_which_somebody_is_led_become_old_when_others_replace_the_rows)
 {
 	struct inode *inode;
