@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * The content of a state file, kept in memory for its readers: beside other mounts, and in a store
- * that cannot keep a snapshot for them (reader-snapshot.h).
+ * The content of a state file, kept in memory for its readers: beside other mounts, beside other
+ * programs that have changed something of late, since their log may have to begin anew without the
+ * snapshot that is kept for readers, and in a store that cannot keep one (reader-snapshot.h).
  *
  *   What another mount or program replaces is gone before this mount notices.  So all bytes that
  *   readers get are those of inode.kept: it is read whole, in one snapshot, at an open or before
@@ -16,6 +17,7 @@
 
 #include "fs/content/content.h"
 #include "fs/inode/inodes.h"
+#include "fs/inode/waiting.h"
 
 enum { KEPT_MOST = 16 << 20 };
 
@@ -25,7 +27,7 @@ uint64_t content_kept_most(const struct tree *tree, const struct inode *inode)
 		return 0;
 	if (!tree->reader_snapshots.may_be)
 		return KEPT_MOST;
-	return backend_is_shared(tree->backend) ? CONTENT_CACHED : 0;
+	return backend_is_shared(tree->backend) || !tree_is_quiet(tree) ? CONTENT_CACHED : 0;
 }
 
 /* Whether what is kept is the content, or what a list of so many bytes begins with.  A document is

@@ -94,22 +94,22 @@ int handle_keep(struct tree *tree, struct handle *handle)
 	_cleanup_(view_end) struct view view = { 0 };
 	struct inode *inode = handle->inode;
 	const uint64_t most = handle->keeps ? content_kept_most(tree, inode) : 0;
+	const bool is_document = inode->node.kind != BACKEND_LIST && !inode_is_draft(inode);
 	int r;
 
 	version_drop(&handle->old);
 	if (!most)
 		return 0;
 	r = inode_view_begin(tree, inode, &view);
-	if (inode->node.kind == BACKEND_LIST || inode_is_draft(inode)) {
-		if (r == 0)
-			r = content_keep(&view, inode, handle->direct ? most : CONTENT_CACHED);
-		return MIN(r, 0);
-	}
-	r = r == 0	 ? document_get(&view, inode, &handle->old) :
-	    r == -ESTALE ? document_ahead(tree, inode, &handle->old) :
-			   r;
+	if (r == 0)
+		r = content_keep(&view, inode,
+				 handle->direct || is_document ? most : CONTENT_CACHED);
+	if (r == 0 && is_document)
+		handle->old = content_kept(inode);
+	else if (r == -ESTALE && is_document && backend_is_shared(tree->backend))
+		r = document_ahead(tree, inode, &handle->old);
 	/* Without room it is read from the store. */
-	return r == -ENOMEM || r == -ENOSPC ? 0 : r;
+	return r == -ENOMEM || r == -ENOSPC ? 0 : MIN(r, 0);
 }
 
 /* The writer sees its unfinished line behind the list. */

@@ -16,6 +16,7 @@
 #include "fs/tree/tree.h"
 #include "fs/write/handle.h"
 #include "tests/unit/until.h"
+#include "backend/sqlite/store/store.h"
 #include "tests/unit/world.h"
 
 /* Threads of other processes; the numbers only have to differ. */
@@ -1679,6 +1680,30 @@ SqliteStore(faces, to_which_somebody_is_led_become_old_when_others_replace_the_r
 	cr_expect_eq(size_by(inode, face), 4);
 	release(writer);
 	forget(inode);
+}
+
+/* The log of the database begins anew behind no snapshot, so readers are not to need one. */
+SqliteStore(faces, show_one_version_though_no_snapshot_of_it_can_be_kept)
+{
+	static const char *const paths[] = { "s/k.json", "s/l.jsonl" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(paths); i++) {
+		struct handle *reader;
+		struct inode *inode;
+
+		save(paths[i], "[1]\n");
+		sql_runs("UPDATE agentscope_sessions SET state_data = '[2, 2]'");
+		cr_expect_eq(strncmp(content_of(paths[i]), "[2, 2]", 6), 0, "%s", paths[i]);
+		inode = inode_at(paths[i]);
+		reader = open_face(inode, 0, O_RDONLY, READER);
+		sqlite_snapshot_kept(sqlite_of(world_tree->backend), BACKEND_KEEP_NONE);
+		sql_runs("UPDATE agentscope_sessions SET state_data = '[3]'");
+		cr_expect_eq(strncmp(content_of(paths[i]), "[3]", 3), 0, "%s", paths[i]);
+		cr_expect_eq(size_by(inode, face_of(reader)), i ? 7 : 6, "%s", paths[i]);
+		cr_expect_eq(strncmp(fill(reader, 0, 100), "[2, 2]", 6), 0, "%s", paths[i]);
+		release(reader);
+		forget(inode);
+	}
 }
 
 EveryStore(faces, of_a_large_list_have_the_page_cache_unless_somebody_is_writing)
