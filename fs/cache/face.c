@@ -427,6 +427,7 @@ bool face_opened(struct face *face, struct handle *handle, pid_t pid)
 	 * name (a bind mount), which would otherwise read other bytes. */
 	if (face->old &&
 	    ((handle->flags & O_ACCMODE) == O_RDONLY || (*led && (*led)->face == face))) {
+		version_drop(&handle->old);
 		handle->old = face->old;
 		face->old->count++;
 	}

@@ -80,7 +80,9 @@ int content_keep(struct view *view, struct inode *inode, uint64_t most)
 
 struct version *content_kept(struct inode *inode)
 {
-	if (!inode->kept || inode->kept_version != inode->version)
+	/* Bytes that come behind a draft are no other version. */
+	if (!inode->kept || inode->kept_version != inode->version ||
+	    (inode_is_draft(inode) && inode->kept->stage.size != inode->node.size))
 		return NULL;
 	inode->kept->count++;
 	return inode->kept;

@@ -383,7 +383,8 @@ void inode_extended(struct inode *inode, uint64_t from)
 	for (struct handle *handle = inode->open; handle; handle = handle->next)
 		if (handle->writing->dirty && handle->writing->version == from)
 			handle->writing->version = inode->version;
-	if (inode->kept_version == from)
+	/* Of a list its beginning is kept, of anything else all of it. */
+	if (inode->kept_version == from && inode->node.kind == BACKEND_LIST)
 		inode->kept_version = inode->version;
 }
 

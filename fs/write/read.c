@@ -93,7 +93,9 @@ int handle_keep(struct tree *tree, struct handle *handle)
 {
 	_cleanup_(view_end) struct view view = { 0 };
 	struct inode *inode = handle->inode;
-	const uint64_t most = handle->keeps ? content_kept_most(tree, inode) : 0;
+	/* What another one of the open file holds back comes behind it. */
+	const uint64_t most =
+		handle->keeps && handle->writing->count == 1 ? content_kept_most(tree, inode) : 0;
 	const bool is_document = inode->node.kind != BACKEND_LIST && !inode_is_draft(inode);
 	int r;
 
@@ -188,8 +190,9 @@ static bool goes_on(const struct handle *handle, uint64_t offset)
 {
 	const struct inode *inode = handle->inode;
 
-	return (handle->fresh || handle->middle) && handle->keeps && inode->kept &&
-	       inode->kept_version == inode->version && offset < inode->kept->stage.size;
+	return (handle->fresh || handle->middle) && handle->keeps && handle->writing->count == 1 &&
+	       inode->kept && inode->kept_version == inode->version &&
+	       offset < inode->kept->stage.size;
 }
 
 static bool begins_with(struct stage *stage, struct stage *beginning)
