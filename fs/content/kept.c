@@ -80,7 +80,7 @@ int content_keep(struct view *view, struct inode *inode, uint64_t most)
 
 struct version *content_kept(struct inode *inode)
 {
-	/* Bytes that come behind a draft are no other version. */
+	/* Bytes that come behind a draft make no other version of it. */
 	if (!inode->kept || inode->kept_version != inode->version ||
 	    (inode_is_draft(inode) && inode->kept->stage.size != inode->node.size))
 		return NULL;
