@@ -285,6 +285,21 @@ struct backend_op {
 };
 
 /*
+ * A batch that does nothing to a list but insert rows behind its last one.  It depends on none of
+ * the rows that are there: where other mounts have done the same since, its rows come behind
+ * theirs, each by as many indexes further on, and its marks are left out, since their offsets are
+ * those of other bytes.
+ */
+struct backend_append {
+	struct bytes session;
+	struct bytes key;
+	int64_t expected; /* the index of its first row, as far as the model knows */
+	/* Once the batch is committed: */
+	int64_t first;	/* what it has become */
+	uint64_t bytes; /* of the rows between the two, each with a newline */
+};
+
+/*
  * A batch: ops[0 ... count-1], then, if more is set, the operations that it puts there until it
  * returns 0.  more() is called while the store holds its write lock: it must not call the store
  * and should not wait; it returns 1 with new ops and count, 0 at the end, -errno to give the whole
@@ -297,6 +312,7 @@ struct backend_op {
 struct backend_batch {
 	const struct backend_op *ops;
 	size_t count;
+	struct backend_append *append; /* or NULL; not with more() */
 	int (*more)(struct backend_batch *batch);
 	void (*rewind)(struct backend_batch *batch);
 	void *arg;
@@ -666,7 +682,7 @@ struct backend_feed {
 	int64_t first;	 /* of rows: the lowest index that was changed */
 	struct bytes session; /* of rows, and of a node that has them; data NULL: none */
 	struct bytes key;
-	struct bytes name; /* of an entry; of anything else: by which the file is called then */
+	struct bytes name; /* of an entry */
 
 	/* For events.  An unknown value is 0, or its data is NULL. */
 	uint64_t mount;	 /* number of the mount whose commit it was; none is given twice */
@@ -682,8 +698,8 @@ struct backend_feed {
 	int64_t end;	 /* of rows: the index behind the last one, after the commit */
 	uint64_t
 		node; /* the file: of an entry, to which it leads, or led; of rows, that has them */
-	uint64_t parent;   /* the directory that holds it, after the commit */
-	struct bytes path; /* its path then, below the root and without '/' in front */
+	uint64_t parent;   /* of an entry: its directory */
+	struct bytes path; /* and its path after the commit, without '/' in front */
 };
 
 /* backend_lock.whole, if neither 0 (a range) nor 1 (the whole file): the right to map the file

@@ -2,6 +2,7 @@
 #include "backend/feed/feed.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -87,15 +88,10 @@ int feed_each(const struct feed_notes *notes, backend_feed_fn *fn, void *arg)
 	return r;
 }
 
-static bool same_bytes(struct bytes a, struct bytes b)
-{
-	return !a.data == !b.data && bytes_equal(a, b);
-}
-
 static bool same_thing(const struct backend_feed *a, const struct backend_feed *b)
 {
-	return a->what == b->what && a->ino == b->ino && same_bytes(a->session, b->session) &&
-	       same_bytes(a->key, b->key) && same_bytes(a->name, b->name);
+	return a->what == b->what && a->ino == b->ino && feed_same_bytes(a->session, b->session) &&
+	       feed_same_bytes(a->key, b->key) && feed_same_bytes(a->name, b->name);
 }
 
 int feed_pack(const struct backend_feed *feed, struct buf *bytes)
@@ -145,7 +141,8 @@ static bool is_of_fields(const struct backend_feed *feed)
 static bool is_of_rows(const struct backend_feed *feed, const struct backend_feed *rows)
 {
 	return rows->what == BACKEND_FEED_ROWS && feed->key.data &&
-	       same_bytes(rows->session, feed->session) && same_bytes(rows->key, feed->key);
+	       feed_same_bytes(rows->session, feed->session) &&
+	       feed_same_bytes(rows->key, feed->key);
 }
 
 /* Of the file whose rows another note is about, or of the directory whose name. */
@@ -285,7 +282,7 @@ static bool stays(const struct backend_node *a, const struct backend_node *b)
 
 	return a->parent == b->parent && a->entry == b->entry && a->kind == b->kind &&
 	       a->flags == b->flags && !a->nlink == !b->nlink && !hands_down(b, differ) &&
-	       same_bytes(a->session, b->session) && same_bytes(a->key, b->key);
+	       feed_same_bytes(a->session, b->session) && feed_same_bytes(a->key, b->key);
 }
 
 static int note_node(struct feed_notes *notes, const struct feed_state *state,
@@ -451,12 +448,12 @@ int feed_note(struct feed_notes *notes, const struct feed_state *state, const st
 	case BACKEND_CHUNK_DELETE:
 	case BACKEND_PIECE_PUT:
 	case BACKEND_PIECE_DELETE:
-	case BACKEND_MARK_PUT:
 	case BACKEND_MARK_DELETE:
 	case BACKEND_HIDDEN_DELETE:
 		return note_of_node(notes, state, op);
 	case BACKEND_CHANGE_DONE:
 		return note_change(notes, state, op);
+	case BACKEND_MARK_PUT: /* it says where a line begins that is there all the same */
 	case BACKEND_GUARD:
 	case BACKEND_CLAIM:
 	case BACKEND_UNCLAIM:
@@ -467,125 +464,4 @@ int feed_note(struct feed_notes *notes, const struct feed_state *state, const st
 		return 0;
 	}
 	return 0;
-}
-
-/* What may not be committed. */
-
-struct judging {
-	const struct backend_op *op;
-	struct bytes name; /* of the entry that the operation deletes */
-};
-
-static bool is_key(const struct backend_feed *feed, struct bytes session, struct bytes key)
-{
-	return feed->session.data && bytes_equal(feed->session, session) &&
-	       same_bytes(feed->key, key);
-}
-
-/* Whether rows of a key, what lies between them, or which file it is, have changed. */
-static bool hits_rows(const struct backend_feed *feed, struct bytes session, struct bytes key)
-{
-	return (feed->what == BACKEND_FEED_ROWS ||
-		(feed->what == BACKEND_FEED_NODE && (feed->moved || feed->bytes))) &&
-	       is_key(feed, session, key);
-}
-
-static bool hits_node(const struct backend_feed *feed, uint64_t ino, bool moved)
-{
-	if (feed->dated && !moved && ino == feed_dated(feed))
-		return true;
-	return feed->what == BACKEND_FEED_NODE && feed->ino == ino && (feed->moved || !moved);
-}
-
-static bool hits_entry(const struct backend_feed *feed, uint64_t parent, struct bytes name)
-{
-	return hits_node(feed, parent, true) ||
-	       (feed->what == BACKEND_FEED_ENTRY && feed->ino == parent &&
-		(!name.data || bytes_equal(feed->name, name)));
-}
-
-static bool hits(const struct backend_feed *feed, const struct judging *judging)
-{
-	const struct backend_op *op = judging->op;
-
-	switch (op->type) {
-	case BACKEND_ROW_INSERT:
-	case BACKEND_ROW_PUT:
-	case BACKEND_ROW_DELETE:
-		return hits_rows(feed, op->session, op->key);
-	case BACKEND_KEY_MOVE:
-		return hits_rows(feed, op->session, op->key) ||
-		       hits_rows(feed, op->session_to, op->key_to);
-	case BACKEND_ROWS_SHIFT:
-	case BACKEND_KEY_HIDE:
-	case BACKEND_KEY_SHOW:
-		return hits_rows(feed, op->session, op->key) || hits_node(feed, op->ino, false);
-	case BACKEND_NODE_PUT:
-		return hits_node(feed, op->node->ino, false) ||
-		       (op->node->session.data && feed->what == BACKEND_FEED_NODE && feed->moved &&
-			is_key(feed, op->node->session, op->node->key));
-	case BACKEND_NODE_SET:
-		return hits_node(feed, op->node->ino, true);
-	case BACKEND_ENTRY_PUT:
-		return hits_entry(feed, op->parent, op->name);
-	case BACKEND_ENTRY_DELETE:
-		return hits_entry(feed, op->parent, judging->name);
-	case BACKEND_GUARD:
-		return op->session.data ? hits_rows(feed, op->session, op->key) :
-					  hits_node(feed, op->ino, !op->at);
-	case BACKEND_NODE_DELETE:
-	case BACKEND_HIDDEN_DELETE:
-	case BACKEND_XATTR_PUT:
-	case BACKEND_XATTR_DELETE:
-	case BACKEND_CHUNK_PUT:
-	case BACKEND_CHUNK_DELETE:
-	case BACKEND_PIECE_PUT:
-	case BACKEND_PIECE_DELETE:
-	case BACKEND_MARK_PUT:
-	case BACKEND_MARK_DELETE:
-		return hits_node(feed, op->ino, false);
-	case BACKEND_CHANGE_DONE:
-	case BACKEND_CHANGE_APART:
-	case BACKEND_CLAIM:
-	case BACKEND_UNCLAIM:
-	case BACKEND_LEASE:
-	case BACKEND_LOCK:
-	case BACKEND_SETTING:
-	case BACKEND_OP_TYPES:
-		return false;
-	}
-	return false;
-}
-
-static int judge(void *arg, const struct backend_feed *feed)
-{
-	const struct judging *judging = arg;
-
-	if (feed->what == BACKEND_FEED_ANYTHING)
-		return judging->op->type == BACKEND_CLAIM || judging->op->type == BACKEND_UNCLAIM ||
-				       judging->op->type == BACKEND_LEASE ||
-				       judging->op->type == BACKEND_LOCK ||
-				       judging->op->type == BACKEND_SETTING ?
-			       0 :
-			       -ESTALE;
-	return hits(feed, judging) ? -ESTALE : 0;
-}
-
-int feed_judge(const struct feed_notes *notes, const struct feed_state *state,
-	       const struct backend_op *op)
-{
-	_cleanup_(buf_done) struct buf name = { 0 };
-	struct judging judging = { .op = op };
-	uint64_t node;
-	int r = 0;
-
-	if (!notes->buf.size)
-		return 0;
-	if (op->type == BACKEND_ENTRY_DELETE)
-		r = state->entry(state->arg, op->parent, op->at, &name, &node);
-	if (r == 0 && op->type == BACKEND_ENTRY_DELETE)
-		judging.name = bytes_make(name.size ? name.data : "", name.size);
-	if (r < 0 && r != -ENOENT)
-		return r;
-	return feed_each(notes, judge, &judging);
 }

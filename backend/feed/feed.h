@@ -52,14 +52,24 @@ struct backend_feed feed_unpack(const char *bytes);
 int64_t feed_flags(const struct backend_feed *feed);
 void feed_set_flags(struct backend_feed *feed, int64_t flags);
 
+/* Bytes that are equal, or of both there are none. */
+static inline bool feed_same_bytes(struct bytes a, struct bytes b)
+{
+	return !a.data == !b.data && bytes_equal(a, b);
+}
+
 /* Of which node a note says that it is dated. */
 static inline uint64_t feed_dated(const struct backend_feed *feed)
 {
 	return feed->what == BACKEND_FEED_ENTRY ? feed->ino : feed->node;
 }
 
-/* -ESTALE if one of these notes is about what an operation changes or depends on. */
+/* -ESTALE if one of these notes is about what an operation changes or depends on.  append: of the
+ * batch that it belongs to, or NULL. */
 int feed_judge(const struct feed_notes *notes, const struct feed_state *state,
-	       const struct backend_op *op);
+	       const struct backend_op *op, const struct backend_append *append);
+/* The operations of a batch whose rows begin at append->first, as an array for free(). */
+int feed_move_append(const struct backend_batch *batch, struct backend_op **ret_ops,
+		     size_t *ret_count);
 
 #endif

@@ -6,6 +6,7 @@
 #include <errno.h>
 
 #include "backend/memory/transaction.h"
+#include "backend/memory/walk.h"
 #include "backend/base/cleanup.h"
 #include "backend/base/moment.h"
 
@@ -390,7 +391,8 @@ static const struct recipe recipes[BACKEND_OP_TYPES] = {
 	[BACKEND_SETTING] = { apply_setting, false },
 };
 
-static int apply_op(struct transaction *transaction, const struct backend_op *op)
+static int apply_op(struct transaction *transaction, const struct backend_op *op,
+		    const struct backend_append *append)
 {
 	const struct backend *backend = &transaction->memory->backend;
 
@@ -402,7 +404,7 @@ static int apply_op(struct transaction *transaction, const struct backend_op *op
 		return -EFBIG;
 	if (transaction->shared) {
 		const struct feed_state state = memory_feed_state(transaction->map);
-		int r = feed_judge(&transaction->waiting, &state, op);
+		int r = feed_judge(&transaction->waiting, &state, op, append);
 
 		if (r == 0)
 			r = feed_note(&transaction->notes, &state, op);
@@ -412,18 +414,50 @@ static int apply_op(struct transaction *transaction, const struct backend_op *op
 	return recipes[op->type].apply ? recipes[op->type].apply(transaction, op) : 0;
 }
 
+static int apply_ops(struct transaction *transaction, const struct backend_op *ops, size_t count,
+		     const struct backend_append *append)
+{
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < count; i++)
+		r = apply_op(transaction, &ops[i], append);
+	return r;
+}
+
+static int apply_append(struct transaction *transaction, const struct backend_batch *batch)
+{
+	struct backend_append *append = batch->append;
+	_cleanup_(freep) struct backend_op *ops = NULL;
+	struct walk walk =
+		walk_in(transaction->map, key_of_state(KEY_ROW, append->session, append->key));
+	size_t count;
+	int r;
+
+	append->first = append->expected;
+	append->bytes = 0;
+	key_add_number(&walk.key, append->expected);
+	while (transaction->waiting.any && walk_next(&walk)) {
+		append->first = key_take_number(&walk.rest) + 1;
+		append->bytes += walk.entry->value.size - sizeof(struct memory_row) + 1;
+	}
+	r = walk_end(&walk);
+	if (r == 0 && append->first == append->expected)
+		return apply_ops(transaction, batch->ops, batch->count, append);
+	if (r == 0)
+		r = feed_move_append(batch, &ops, &count);
+	return r < 0 ? r : apply_ops(transaction, ops, count, append);
+}
+
 static int apply_batch(struct transaction *transaction, struct backend_batch *batch)
 {
 	int r;
 
+	if (batch->append)
+		return apply_append(transaction, batch);
 	for (;;) {
-		for (size_t i = 0; i < batch->count; i++) {
-			r = apply_op(transaction, &batch->ops[i]);
-			if (r < 0)
-				return r;
-		}
-		if (!batch->more)
-			return 0;
+		r = apply_ops(transaction, batch->ops, batch->count, NULL);
+		if (r < 0 || !batch->more)
+			return r;
 		r = batch->more(batch);
 		if (r <= 0)
 			return r;

@@ -86,7 +86,7 @@ static int find_path(struct map *map, uint64_t parent, struct bytes name, struct
 }
 
 /* What is to be told of a note, and the state after the commit tells. */
-static int describe(struct map *map, struct backend_feed *feed, struct buf *name, struct buf *path)
+static int describe(struct map *map, struct backend_feed *feed, struct buf *path)
 {
 	struct backend_snapshot after = { .map = map };
 	_cleanup_(backend_node_done) struct backend_node node = { 0 };
@@ -103,14 +103,10 @@ static int describe(struct map *map, struct backend_feed *feed, struct buf *name
 	} else if (feed->what == BACKEND_FEED_NODE) {
 		feed->node = feed->ino;
 	}
-	if (feed->what == BACKEND_FEED_ENTRY)
+	if (feed->what == BACKEND_FEED_ENTRY) {
 		feed->parent = feed->ino;
-	else if (r == 0)
-		r = find_place(map, feed->node, name, &feed->parent);
-	if (r == 0 && !feed->name.data)
-		feed->name = buf_bytes(name);
-	if (r == 0 && feed->name.data)
 		r = find_path(map, feed->parent, feed->name, path);
+	}
 	feed->path = path->size ? buf_bytes(path) : (struct bytes){ 0 };
 	return r == -ENOENT ? 0 : r;
 }
@@ -126,7 +122,6 @@ static int put_one(void *arg, const struct backend_feed *note)
 {
 	_cleanup_(key_done) struct key key = key_make(KEY_FEED);
 	_cleanup_(buf_done) struct buf value = { 0 };
-	_cleanup_(buf_done) struct buf name = { 0 };
 	_cleanup_(buf_done) struct buf path = { 0 };
 	struct putting *putting = arg;
 	struct backend_feed feed = *note;
@@ -140,7 +135,7 @@ static int put_one(void *arg, const struct backend_feed *note)
 	key_add_number(&key, (int64_t)feed.n);
 	r = key.error;
 	if (r == 0)
-		r = describe(*putting->map, &feed, &name, &path);
+		r = describe(*putting->map, &feed, &path);
 	if (r == 0)
 		r = buf_append(&value, &putting->memory->mount, sizeof(putting->memory->mount));
 	if (r == 0)

@@ -33,9 +33,10 @@ static const struct sql_word words[] = {
 	/* {point A B}: equal, and to be sought with what follows in the index. */
 	{ "point", "%1 BETWEEN %2 AND %2" },
 	{ "locked", "FOR UPDATE" },
-	/* Of the row that is locked anyway. */
-	{ "fail_if", "UPDATE sessfs_store SET guard = CASE WHEN EXISTS (SELECT 1 FROM %s) THEN "
-		     "NULL ELSE 0 END WHERE id = 1" },
+	{ "fail_if", "SELECT (SELECT 1 UNION ALL SELECT 2 FROM %s)" },
+	/* Of an update of gates: they are locked as they stand in the index. */
+	{ "in_order", "" },
+	{ "first", "@sessfs_first%s" },
 	{ "shared", "LOCK IN SHARE MODE" },
 	{ "at_once", "FOR UPDATE NOWAIT" },
 	{ NULL, NULL },
@@ -52,7 +53,10 @@ static const struct sql_word words[] = {
 #define TABLE(name, columns) "CREATE TABLE IF NOT EXISTS " name " (" columns ") ENGINE = InnoDB"
 #define ID "VARBINARY(1020)"
 
+#define MAKING "CONCAT('sessfs', MD5(DATABASE()))"
+
 static const char *const tables[] = {
+	"SELECT GET_LOCK(" MAKING ", 60)",
 	TABLE("{rows}",
 	      "session_id VARCHAR(255) NOT NULL, state_key VARCHAR(255) NOT NULL, "
 	      "item_index BIGINT NOT NULL DEFAULT 0, state_data LONGTEXT NOT NULL, "
@@ -102,37 +106,50 @@ static const char *const tables[] = {
 			      "first_index BIGINT NOT NULL, stamp BIGINT NOT NULL, "
 			      "PRIMARY KEY (session_id, state_key)"),
 	TABLE("sessfs_feed",
-	      "n BIGINT NOT NULL PRIMARY KEY, mount BIGINT NOT NULL, what INT NOT NULL, "
+	      "id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY, mount BIGINT NOT NULL, "
+	      "number BIGINT NOT NULL COMMENT 'of the transaction of the mount', "
+	      "what INT NOT NULL, "
 	      "ino BIGINT NOT NULL, flags BIGINT NOT NULL, first_index BIGINT NOT NULL, "
 	      "session_id " ID ", state_key " ID ", name VARBINARY(1024), pid BIGINT, at BIGINT, "
 	      "row_count BIGINT, deleted_index BIGINT, end_index BIGINT, node BIGINT, "
-	      "parent BIGINT, path BLOB"),
+	      "parent BIGINT, path BLOB, KEY sessfs_feed_lane (mount, number)"),
+	/* So far a mount has digested the notes of another one, its lane. */
+	TABLE("sessfs_known", "mount BIGINT NOT NULL, lane BIGINT NOT NULL, "
+			      "number BIGINT NOT NULL, PRIMARY KEY (mount, lane)"),
+	/* Which transaction of which mount has changed what there is behind it last, and which has
+	 * appended to it. */
+	TABLE("sessfs_gate", "gate INT NOT NULL PRIMARY KEY, guard INT NOT NULL DEFAULT 0, "
+			     "mount BIGINT NOT NULL DEFAULT 0, number BIGINT NOT NULL DEFAULT 0, "
+			     "appender BIGINT NOT NULL DEFAULT 0, "
+			     "appended BIGINT NOT NULL DEFAULT 0"),
+	SQL_MAKE_GATES,
 	TABLE("sessfs_mount", "number BIGINT NOT NULL PRIMARY KEY, guest INT NOT NULL, owner "
 			      "VARCHAR(255), "
-			      "seen_at DATETIME(6) NOT NULL, lane BIGINT NOT NULL DEFAULT 0, "
-			      "known BIGINT NOT NULL COMMENT 'sessfs_feed.n that it has digested', "
+			      "seen_at DATETIME(6) NOT NULL, lane BIGINT NOT NULL DEFAULT 0 "
+			      "COMMENT 'the number of its last transaction', "
 			      "untold_locks INT NOT NULL DEFAULT 0, untold_uses INT NOT NULL "
 			      "DEFAULT 0") " DEFAULT CHARACTER SET utf8mb4",
 	TABLE("sessfs_use", "ino BIGINT NOT NULL, mount BIGINT NOT NULL, PRIMARY KEY (ino, mount), "
 			    "KEY sessfs_use_mount (mount)"),
-	TABLE("sessfs_claim", "ino BIGINT NOT NULL, mount BIGINT NOT NULL, n BIGINT NOT NULL, "
-			      "PRIMARY KEY (ino, mount)"),
+	/* mount 0: until all know the transaction n of the mount that is lane. */
+	TABLE("sessfs_claim", "ino BIGINT NOT NULL, mount BIGINT NOT NULL, lane BIGINT NOT NULL, "
+			      "n BIGINT NOT NULL, PRIMARY KEY (ino, mount)"),
 	TABLE("sessfs_lock",
 	      "ino BIGINT NOT NULL, mount BIGINT NOT NULL, item INT NOT NULL, "
 	      "first_byte BIGINT NOT NULL, last_byte BIGINT NOT NULL, pid BIGINT NOT NULL, "
 	      "whole INT NOT NULL, exclusive INT NOT NULL, PRIMARY KEY (ino, mount, item)"),
-	/* One row.  Each commit locks it from the beginning of its transaction. */
+	/* One row.  A mount that is alone locks it from the beginning of each transaction. */
 	TABLE("sessfs_store",
 	      "id INT NOT NULL PRIMARY KEY, version INT NOT NULL, rows_table VARCHAR(64) NOT NULL, "
 	      "made INT NOT NULL COMMENT '1: the table of the rows is ours', "
 	      "guard INT NOT NULL DEFAULT 0, "
 	      "epoch BIGINT NOT NULL DEFAULT 0 COMMENT 'moves when a mount comes or goes', "
-	      "n BIGINT NOT NULL DEFAULT 0 COMMENT 'of the newest in sessfs_feed', "
 	      "mount BIGINT NOT NULL DEFAULT 0 COMMENT 'number that was given to one last', "
 	      "turn BIGINT NOT NULL DEFAULT 0 COMMENT 'the mount that alone may commit', "
 	      "duty BIGINT NOT NULL DEFAULT 0, settings BIGINT NOT NULL DEFAULT 0, "
 	      "last_ino BIGINT NOT NULL, last_entry BIGINT NOT NULL") " DEFAULT CHARACTER SET "
 								      "utf8mb4",
+	"SELECT RELEASE_LOCK(" MAKING ")",
 	NULL,
 };
 
@@ -173,7 +190,6 @@ const struct sql_driver mysql_driver = {
 			      "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ",
 	.begin_read = "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY",
 	.begin_write = "BEGIN",
-	.resume = "",
 	.silent = "SET @sessfs = 1",
 	.loud = "SET @sessfs = NULL",
 	.tables = tables,

@@ -39,15 +39,20 @@ static const struct sql_word words[] = {
 	{ "point", "%1 = %2" },
 	{ "locked", "FOR UPDATE" },
 	{ "fail_if", "SELECT (SELECT 1 UNION ALL SELECT 2 FROM %s)" },
+	/* Of an update of gates, which locks them in the order of the plan. */
+	{ "in_order", " AND gate IN (SELECT gate FROM sessfs_gate WHERE gate IN (?1) ORDER BY gate "
+		      "FOR UPDATE)" },
+	{ "first", "current_setting('sessfs.first%s')::bigint" },
 	{ "shared", "FOR SHARE" },
 	{ "at_once", "FOR UPDATE NOWAIT" },
 	{ NULL, NULL },
 };
 
 static const char *const own[SQL_TEXTS] = {
-	[SQL_GUARD_CHANGED] = "SELECT (SELECT 1 UNION ALL SELECT 2 FROM sessfs_change WHERE "
-			      "session_id IS NULL",
-	[SQL_GUARD_CHANGED_END] = ")",
+	[SQL_APPEND_FIND] = "SELECT set_config('sessfs.first?4', "
+			    "COALESCE(MAX(item_index) + 1, ?3)::text, true), "
+			    "COALESCE(SUM(OCTET_LENGTH(state_data) + 1), 0) FROM {rows} WHERE "
+			    "{is 1 2} AND item_index >= ?3",
 	/* Rows move one after the other: within a statement their order would be the server's. */
 	[SQL_ROWS_UP] = "SELECT sessfs_shift_rows(?1, ?2, ?3, ?4)",
 	[SQL_ROWS_DOWN] = "SELECT sessfs_shift_rows(?1, ?2, ?3, ?4)",
@@ -139,34 +144,47 @@ static const char *const tables[] = {
 	TABLE("sessfs_apart", "session_id BYTEA NOT NULL, state_key BYTEA NOT NULL, "
 			      "first_index BIGINT NOT NULL, stamp BIGINT NOT NULL, "
 			      "PRIMARY KEY (session_id, state_key)"),
+	/* number: of the transaction of the mount. */
 	TABLE("sessfs_feed",
-	      "n BIGINT NOT NULL PRIMARY KEY, mount BIGINT NOT NULL, what INT NOT NULL, "
+	      "id BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY, mount BIGINT NOT NULL, "
+	      "number BIGINT NOT NULL, what INT NOT NULL, "
 	      "ino BIGINT NOT NULL, flags BIGINT NOT NULL, first_index BIGINT NOT NULL, "
 	      "session_id BYTEA, state_key BYTEA, name BYTEA, pid BIGINT, at BIGINT, "
 	      "row_count BIGINT, deleted_index BIGINT, end_index BIGINT, node BIGINT, "
 	      "parent BIGINT, path BYTEA"),
-	/* known: sessfs_feed.n that it has digested. */
+	INDEX("sessfs_feed_lane", "sessfs_feed (mount, number)"),
+	/* So far a mount has digested the notes of another one, its lane. */
+	TABLE("sessfs_known", "mount BIGINT NOT NULL, lane BIGINT NOT NULL, "
+			      "number BIGINT NOT NULL, PRIMARY KEY (mount, lane)"),
+	/* Which transaction of which mount has changed what there is behind it last, and which has
+	 * appended to it. */
+	TABLE("sessfs_gate", "gate INT NOT NULL PRIMARY KEY, guard INT NOT NULL DEFAULT 0, "
+			     "mount BIGINT NOT NULL DEFAULT 0, number BIGINT NOT NULL DEFAULT 0, "
+			     "appender BIGINT NOT NULL DEFAULT 0, "
+			     "appended BIGINT NOT NULL DEFAULT 0") ROOMY,
+	SQL_MAKE_GATES,
+	/* lane: the number of its last transaction. */
 	TABLE("sessfs_mount", "number BIGINT NOT NULL PRIMARY KEY, guest INT NOT NULL, "
 			      "owner TEXT, seen_at TIMESTAMPTZ NOT NULL, "
-			      "lane BIGINT NOT NULL DEFAULT 0, known BIGINT NOT NULL, "
+			      "lane BIGINT NOT NULL DEFAULT 0, "
 			      "untold_locks INT NOT NULL DEFAULT 0, "
 			      "untold_uses INT NOT NULL DEFAULT 0") ROOMY,
 	TABLE("sessfs_use", "ino BIGINT NOT NULL, mount BIGINT NOT NULL, PRIMARY KEY (ino, mount)"),
 	INDEX("sessfs_use_mount", "sessfs_use (mount)"),
-	TABLE("sessfs_claim", "ino BIGINT NOT NULL, mount BIGINT NOT NULL, n BIGINT NOT NULL, "
-			      "PRIMARY KEY (ino, mount)"),
+	/* mount 0: until all know the transaction n of the mount that is lane. */
+	TABLE("sessfs_claim", "ino BIGINT NOT NULL, mount BIGINT NOT NULL, lane BIGINT NOT NULL, "
+			      "n BIGINT NOT NULL, PRIMARY KEY (ino, mount)"),
 	TABLE("sessfs_lock", "ino BIGINT NOT NULL, mount BIGINT NOT NULL, item INT NOT NULL, "
 			     "first_byte BIGINT NOT NULL, last_byte BIGINT NOT NULL, "
 			     "pid BIGINT NOT NULL, whole INT NOT NULL, exclusive INT NOT NULL, "
 			     "PRIMARY KEY (ino, mount, item)"),
-	/* One row.  Each commit locks it from the beginning of its transaction.  made: the table of
-	 * the rows is ours; epoch moves when a mount comes or goes; n is of the newest in
-	 * sessfs_feed; mount is the number that was given to one last; turn is the mount that alone
-	 * may commit. */
+	/* One row.  A mount that is alone locks it from the beginning of each transaction.
+	 * made: the table of the rows is ours; epoch moves when a mount comes or goes; mount is
+	 * the number that was given to one last; turn is the mount that alone may commit. */
 	TABLE("sessfs_store",
 	      "id INT NOT NULL PRIMARY KEY, version INT NOT NULL, rows_table TEXT NOT NULL, "
 	      "made INT NOT NULL, guard INT NOT NULL DEFAULT 0, epoch BIGINT NOT NULL DEFAULT 0, "
-	      "n BIGINT NOT NULL DEFAULT 0, mount BIGINT NOT NULL DEFAULT 0, "
+	      "mount BIGINT NOT NULL DEFAULT 0, "
 	      "turn BIGINT NOT NULL DEFAULT 0, duty BIGINT NOT NULL DEFAULT 0, "
 	      "settings BIGINT NOT NULL DEFAULT 0, last_ino BIGINT NOT NULL, "
 	      "last_entry BIGINT NOT NULL") ROOMY,
@@ -234,7 +252,7 @@ const struct sql_driver postgresql_driver = {
 	.hello_reader = HELLO,
 	.begin_read = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
 	.begin_write = "BEGIN",
-	.resume = "ROLLBACK; BEGIN",
+	.failure_ends = true,
 	.silent = "SET sessfs.own = '1'",
 	.loud = "SET sessfs.own = ''",
 	.tables = tables,

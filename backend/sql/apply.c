@@ -156,8 +156,7 @@ static int apply_shift(struct sql_packet *packet, const struct backend_op *op,
 	return 0;
 }
 
-/* A removed file goes when all mounts know of its removal: a mount that knows the first note of
- * this transaction does. */
+/* A removed file goes when all mounts know of its removal: they have digested this transaction. */
 static int apply_node_put(struct sql_packet *packet, const struct backend_op *op,
 			  struct sql_applied *applied)
 {
@@ -178,7 +177,8 @@ static int apply_node_put(struct sql_packet *packet, const struct backend_op *op
 			      sql_blob(slot.size ? buf_bytes(&slot) : (struct bytes){ 0 })));
 	if (!node->nlink && applied->shared)
 		packet_say(packet, -EEXIST, SQL_CLAIM,
-			   SQL_VALUES(sql_id(node->ino), sql_number(0), sql_id(applied->n + 1)));
+			   SQL_VALUES(sql_id(node->ino), sql_number(0),
+				      sql_id(packet->store->number), sql_number(applied->number)));
 	return r;
 }
 
@@ -212,6 +212,8 @@ static int apply_guard(struct sql_packet *packet, const struct backend_op *op,
 	if (op->at != BACKEND_UNUSED)
 		return 0;
 	if (applied->shared) {
+		/* Nobody comes to use a file meanwhile (uses.c). */
+		packet_say(packet, -EIO, SQL_STATE_LOCK, SQL_NO_VALUES);
 		packet_say(packet, -EBUSY, SQL_GUARD_USED, SQL_VALUES(sql_id(op->ino)));
 		packet_say(packet, -EAGAIN, SQL_GUARD_TOLD_USES, SQL_VALUES(sql_id(store->number)));
 	}
@@ -225,7 +227,8 @@ static int apply_claim(struct sql_packet *packet, const struct backend_op *op,
 
 	(void)applied;
 	packet_say(packet, -EIO, claim ? SQL_CLAIM : SQL_UNCLAIM,
-		   SQL_VALUES(sql_id(op->ino), sql_id(packet->store->number), sql_number(0)));
+		   SQL_VALUES(sql_id(op->ino), sql_id(packet->store->number), sql_number(0),
+			      sql_number(0)));
 	return 0;
 }
 
@@ -234,7 +237,8 @@ static int apply_lease(struct sql_packet *packet, const struct backend_op *op,
 {
 	const uint64_t count = (uint64_t)op->to;
 
-	(void)applied;
+	applied->leased_ino = MAX(applied->leased_ino, op->ino + count);
+	applied->leased_entry = MAX(applied->leased_entry, (uint64_t)op->at + count);
 	packet_say(packet, -ESTALE, SQL_LEASE,
 		   SQL_VALUES(sql_id(op->ino), sql_number(op->at), sql_id(op->ino + count),
 			      sql_id((uint64_t)op->at + count)));
@@ -286,7 +290,7 @@ static int apply_setting(struct sql_packet *packet, const struct backend_op *op,
 	return 0;
 }
 
-static int check_op(const struct sql *store, const struct backend_op *op)
+int sql_apply_check(const struct sql *store, const struct backend_op *op)
 {
 	if ((unsigned)op->type >= BACKEND_OP_TYPES)
 		return -EINVAL;
@@ -325,7 +329,7 @@ static int apply_rows(struct sql_packet *packet, const struct backend_op *ops, s
 		const struct backend_op *op = &ops[done];
 
 		if (op->type != BACKEND_ROW_INSERT || op->version || !joins(packet, op) ||
-		    check_op(packet->store, op) < 0)
+		    sql_apply_check(packet->store, op) < 0)
 			break;
 		packet_say_on(packet, SQL_ROW_NEXT, values, values_of("sk@DCU", op, values));
 		packet->rows++;
@@ -353,7 +357,7 @@ int sql_apply(struct sql_packet *packet, const struct backend_op *ops, size_t co
 	      const struct sql_digest *digest, struct sql_applied *applied)
 {
 	const struct recipe *recipe;
-	int r = check_op(packet->store, ops);
+	int r = sql_apply_check(packet->store, ops);
 
 	if (r < 0)
 		return r;

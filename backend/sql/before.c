@@ -26,6 +26,13 @@ static struct before_node *find_node(const struct before *before, uint64_t ino)
 	return NULL;
 }
 
+const struct backend_node *before_node(const struct before *before, uint64_t ino)
+{
+	const struct before_node *known = find_node(before, ino);
+
+	return known && known->there ? &known->node : NULL;
+}
+
 static struct before_entry *find_entry(const struct before *before, uint64_t parent, int64_t id)
 {
 	for (size_t i = before->entry_count; i; i--)
@@ -178,13 +185,15 @@ static int ask_list(struct before *before, struct sql_link *link, enum sql_text 
 	return r;
 }
 
-int before_ask(struct before *before, struct sql_link *link, const struct backend_op *ops,
-	       size_t count)
+int before_ask(struct before *before, struct sql_link *link,
+	       const struct backend_batch *const *batches, size_t count)
 {
 	_cleanup_(buf_done) struct buf nodes = { 0 };
 	_cleanup_(buf_done) struct buf entries = { 0 };
-	int r = collect(before, ops, count, &nodes, &entries);
+	int r = 0;
 
+	for (size_t i = 0; r == 0 && i < count; i++)
+		r = collect(before, batches[i]->ops, batches[i]->count, &nodes, &entries);
 	if (r == 0)
 		r = ask_list(before, link, SQL_NODES_BEFORE, &nodes, take_nodes);
 	return r < 0 ? r : ask_list(before, link, SQL_ENTRIES_BEFORE, &entries, take_entries);
@@ -210,9 +219,9 @@ int before_apply(struct before *before, const struct backend_op *op)
 
 static int node_before(void *arg, uint64_t ino, struct backend_node *ret_node)
 {
-	const struct before_node *known = find_node(arg, ino);
+	const struct backend_node *node = before_node(arg, ino);
 
-	return known && known->there ? backend_node_copy(&known->node, ret_node) : -ENOENT;
+	return node ? backend_node_copy(node, ret_node) : -ENOENT;
 }
 
 static int entry_before(void *arg, uint64_t parent, int64_t id, struct buf *name,

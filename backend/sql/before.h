@@ -5,7 +5,7 @@
 /*
  * The state before operations, as far as notes and judgements depend on it (backend/feed/feed.h):
  * what is not known is asked for in one question, and what an operation makes of it is known then.
- * That it is still so when the operation is applied is seen to by the head of the transaction.
+ * That it is still so when the operation is applied is seen to by the gates of the transaction.
  */
 
 #include "backend/feed/feed.h"
@@ -35,9 +35,11 @@ struct before {
 };
 
 void before_done(struct before *before);
-/* Ask for what operations need to have known. */
-int before_ask(struct before *before, struct sql_link *link, const struct backend_op *ops,
-	       size_t count);
+/* A node as it is known to be in the store, borrowed; or NULL. */
+const struct backend_node *before_node(const struct before *before, uint64_t ino);
+/* Ask for what operations of some batches need to have known. */
+int before_ask(struct before *before, struct sql_link *link,
+	       const struct backend_batch *const *batches, size_t count);
 /* An operation was noted: now it is as it makes it. */
 int before_apply(struct before *before, const struct backend_op *op);
 struct feed_state before_state(struct before *before);

@@ -220,6 +220,9 @@ int sql_change_list(struct backend *backend, struct backend_snapshot *snapshot,
 	store->everything.count = 0;
 	store->everything.stamp = 0;
 	pthread_mutex_unlock(&store->everything.lock);
+	r = snapshot->begun ? 0 : sql_snapshot_begin_now(snapshot);
+	if (r < 0 || snapshot->unchanged)
+		return r;
 	gather_begin(&listing.gathering);
 	do
 		r = list_page(&listing, snapshot, &anything);

@@ -5,9 +5,9 @@
  * transaction in one packet: one round trip.  The rows that they insert go in one statement, and
  * so does what they depend on of other programs' changes.
  *
- * The head of a transaction locks the one row of sessfs_store, so commits of all mounts come one
- * after the other, and fails if anything has happened that this mount has not read: then what it
- * has not read is read, with the row still locked, and the transaction is made anew behind that.
+ * The head of a transaction locks what it depends on (transaction.c), and fails if something of
+ * that has changed that this mount has not read: then that is read, with all still locked, and the
+ * transaction is made anew behind it.
  *
  * The number in the row of this mount in sessfs_mount (its lane) moves with each transaction,
  * from a number that is said.  When the connection is lost the number tells whether the
@@ -15,7 +15,7 @@
  * will not be.
  *
  * A caller that has waited for the timeout gets -EIO, and the lane is asked later.  If the commit
- * was there all the same, a note is left that anything may have changed: memory does not have it.
+ * was there all the same, anything may have changed for this mount: memory does not have it.
  *
  * A failure is rare.  Then the whole transaction is given up, and each batch is tried again in
  * one of its own.
@@ -34,11 +34,9 @@
 #include "backend/base/tick.h"
 
 enum {
-	GROUP_MAX = 64,		  /* batches in one transaction */
-	TRIES = 20,		  /* of a transaction that the server gives up */
-	TURN_MS = 10000,	  /* that one mount may have the turn */
-	SQL_LOST = -100003,	  /* the lease of this mount has ended */
-	SQL_TURN_TAKEN = -100005, /* another mount has the turn */
+	GROUP_MAX = 64,	     /* batches in one transaction */
+	TRIES = 20,	     /* of a transaction that the server gives up */
+	TURN_MS = 10000,     /* that one mount may have the turn */
 	SQL_DOUBT = -100004, /* nobody knows what has become of what was sent: -EIO, said already */
 	GATHER_PART = 4,     /* of what a transaction takes: gather(), */
 	GATHER_US = 2000,    /* and at most */
@@ -56,41 +54,6 @@ static bool is_of_connection(int error)
 	return error == -ENOTCONN || error == -ECONNREFUSED || error == -EUSERS;
 }
 
-/* The head has failed: lock the row of the store, and read what is new. */
-static int refresh(struct sql *store, struct sql_turn *turn)
-{
-	struct sql_link *link = store->writer.link;
-	struct sql_answer *answer = NULL;
-	struct bytes columns[SQL_COLUMNS];
-	struct sql_state state = { 0 };
-	bool here = true;
-	_cleanup_(buf_done) struct buf buf = { 0 };
-	int r = buf_append_str(&buf, store->texts.driver->resume);
-
-	if (r == 0)
-		r = sql_say(&buf, &store->texts, SQL_STATE_LOCK, SQL_VALUES(sql_id(store->number)));
-	if (r == 0)
-		r = sql_ask(store, link, buf_bytes(&buf), &answer);
-	if (r == 0)
-		r = sql_need_row(store, answer, columns);
-	if (r == 0) {
-		state = sql_state_read(columns);
-		here = sql_int(columns[7]);
-	}
-	store->texts.driver->answer_done(answer);
-	if (r == 0)
-		r = sql_mounts_read(store, link, state.epoch);
-	if (r == 0)
-		r = sql_feed_read(store, link, state.n);
-	if (r == 0 && (!here || sql_mounts_lost(store)))
-		return SQL_LOST;
-	if (r < 0 || !state.turn || state.turn == store->number)
-		return r;
-	return sql_turn_is_idle(turn, &state) ? sql_ask_text(store, link, SQL_TURN_GIVE,
-							     SQL_VALUES(sql_id(state.turn)), NULL) :
-						SQL_TURN_TAKEN;
-}
-
 /* Whether the last transaction was committed, of which nothing was heard: 1, 0, or -EOWNERDEAD if
  * nobody can know, since the mount was ended.  told: who waits for it will hear; otherwise it was
  * given up, and if it was committed, what is remembered here is not what is stored. */
@@ -105,23 +68,21 @@ static int ask_lane(struct sql *store, bool told)
 	int r = sql_ask(store, link, bytes_str(store->texts.driver->begin_write), NULL);
 
 	if (r == 0)
-		r = sql_ask_text(store, link, SQL_STATE_LOCK, &number, 1, NULL);
-	if (r == 0)
 		r = sql_ask_text(store, link, SQL_LANE_ASK, &number, 1, &answer);
 	if (r == 0 && sql_row(store, answer, columns)) {
 		here = true;
 		done = sql_int(columns[0]) == lane + 1;
 	}
 	store->texts.driver->answer_done(answer);
-	if (r == 0 && done && !told)
-		r = sql_state_anything(store, link);
-	else if (r == 0 && here && !done)
+	if (r == 0 && here && !done)
 		r = sql_ask_text(store, link, SQL_LANE_SET,
 				 SQL_VALUES(number, sql_number(lane + 2)), NULL);
 	if (r == 0)
 		r = sql_ask(store, link, BYTES("COMMIT"), NULL);
 	if (r < 0)
 		return r == -EROFS ? r : -ENOTCONN;
+	if (done && !told)
+		sql_feed_lost(store);
 	store->writer.lane = done ? lane + 1 : lane + 2;
 	return here ? done : -EOWNERDEAD;
 }
@@ -171,12 +132,9 @@ static int look_at_columns(struct sql *store, bool last)
 static int commit_try(struct sql *store, struct sql_request *first, struct sql_request *end,
 		      struct sql_turn *turn, struct sql_request **ret_failed)
 {
-	int r = sql_transaction(store, first, end, false, ret_failed);
+	int r = sql_transaction(store, first, end, NULL, ret_failed);
 
-	if (r != SQL_HEAD_FAILED)
-		return r;
-	r = refresh(store, turn);
-	return r == 0 ? sql_transaction(store, first, end, true, ret_failed) : r;
+	return r == SQL_HEAD_FAILED ? sql_transaction(store, first, end, turn, ret_failed) : r;
 }
 
 static int run_once(struct sql *store, struct sql_request *first, struct sql_request *end,
@@ -199,12 +157,15 @@ static int run_once(struct sql *store, struct sql_request *first, struct sql_req
 			r = store->writer.link ? sql_mounts_rejoin(store) : -ENOTCONN;
 			return r < 0 ? r : -ESTALE;
 		}
-		if (r != SQL_TURN_TAKEN || sql_milliseconds() > until)
-			return r == SQL_TURN_TAKEN ? -EBUSY : r;
+		if (r != SQL_TURN_TAKEN && r != SQL_AGAIN)
+			return r;
+		if (sql_milliseconds() > until)
+			return -EBUSY;
 		rollback(store);
 		if (!store->writer.link)
 			return -ENOTCONN;
-		sql_pause(2);
+		if (r == SQL_TURN_TAKEN)
+			sql_pause(2);
 	}
 }
 

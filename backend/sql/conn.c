@@ -127,8 +127,10 @@ int sql_answers(struct sql *store, struct sql_link *link, struct sql_answer **re
 		done++;
 	if (r > 0 || !count)
 		return 0;
-	while (done)
+	while (done) {
 		driver->answer_done(ret_answers[--done]);
+		ret_answers[done] = NULL;
+	}
 	if (r == 0)
 		log_error("%s: the server has answered fewer statements than it was sent",
 			  store->database);

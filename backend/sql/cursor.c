@@ -20,6 +20,7 @@ static int judge_state(struct backend_snapshot *snapshot, struct sql_answer *ans
 		return -EIO;
 	state = sql_state_read(columns);
 	sql_state_learn(store, &state);
+	snapshot->unchanged = !state.changes && !state.apart;
 	if (snapshot->flags & BACKEND_ANYWAY)
 		return 0;
 	if (state.feed)

@@ -42,12 +42,14 @@ struct sql_driver {
 	/* Before the first statement of a snapshot, and of a transaction that writes. */
 	const char *begin_read;
 	const char *begin_write;
-	/* What a transaction goes on with when a statement of it has failed; may be "". */
-	const char *resume;
+	/* A transaction of which a statement has failed takes no others but ROLLBACK. */
+	bool failure_ends;
 	/* The triggers of the rows' table do nothing for this connection, and something again. */
 	const char *silent;
 	const char *loud;
-	/* The tables that a store has, as statements, and the triggers of the rows' table. */
+	/* The tables that a store has, as statements, and the triggers of the rows' table.  The
+	 * first and the last statement of the former lock the making of stores in this database,
+	 * and end that. */
 	const char *const *tables;
 	const char *const *triggers;
 	const char *no_triggers; /* takes them away */

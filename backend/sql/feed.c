@@ -1,34 +1,31 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Notes have dense numbers in the order of the commits, since whoever commits has the one row of
- * sessfs_store locked.  A mount remembers up to where it has read them (state.seen), and up to
- * where they were digested (state.known); what others have left between the two is in
- * state.waiting.
+ * Notes have the number of the transaction that has left them, in the lane of its mount (lanes.h).
+ * A mount remembers how far it has read those of others (state.seen), and how far they were
+ * digested (state.known); what lies between the two is in state.waiting.  Notes that depend on each
+ * other have ids in the order of their transactions, since these had a gate in common (gates.h).
  */
 #include "backend/sql/feed.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <unistd.h>
 
 #include "backend/sql/cursor.h"
-#include "backend/sql/mounts.h"
 #include "backend/sql/read.h"
 #include "backend/sql/slots.h"
 #include "backend/base/cleanup.h"
 #include "backend/base/moment.h"
 
-enum { TRIM_EVERY = 64 };
+/* Notes, */
 
 struct saying {
 	struct sql_packet *packet;
-	uint64_t n;
+	int64_t number;
 	int64_t at;
+	sql_first_fn *first;
+	void *arg;
 };
-
-static struct sql_value optional(struct bytes bytes)
-{
-	return sql_blob(bytes);
-}
 
 static int say_one(void *arg, const struct backend_feed *feed)
 {
@@ -37,44 +34,40 @@ static int say_one(void *arg, const struct backend_feed *feed)
 		.kind = BACKEND_LIST, .nlink = 1, .session = feed->session, .key = feed->key
 	};
 	_cleanup_(buf_done) struct buf slot = { 0 };
+	_cleanup_(buf_done) struct buf first = { 0 };
+	_cleanup_(buf_done) struct buf end = { 0 };
 	int r = sql_slot(&state, &slot);
 
-	packet_say(saying->packet, -EIO, SQL_FEED_PUT,
-		   SQL_VALUES(sql_id(saying->n++), sql_id(saying->packet->store->number),
+	if (r == 0 && feed->what == BACKEND_FEED_ROWS)
+		r = saying->first(saying->arg, feed, &first);
+	if (r == 0 && first.size)
+		r = buf_printf(&end, "%.*s + %" PRIu64, (int)first.size, first.data, feed->count);
+	packet_say(saying->packet, SQL_LOST,
+		   feed->what == BACKEND_FEED_ROWS  ? SQL_FEED_PUT_ROWS :
+		   feed->what == BACKEND_FEED_ENTRY ? SQL_FEED_PUT_ENTRY :
+						      SQL_FEED_PUT_NODE,
+		   SQL_VALUES(sql_number(saying->number), sql_id(saying->packet->store->number),
 			      sql_number(feed->what), sql_id(feed->ino),
-			      sql_number(feed_flags(feed)), sql_number(feed->first),
-			      optional(feed->session), optional(feed->key), optional(feed->name),
+			      sql_number(feed_flags(feed)),
+			      first.size ? sql_words(buf_bytes(&first)) : sql_number(feed->first),
+			      sql_blob(feed->session), sql_blob(feed->key), sql_blob(feed->name),
 			      sql_number(getpid()), sql_number(saying->at),
 			      sql_number((int64_t)feed->count), sql_number(feed->deleted),
 			      sql_id(feed->node), sql_blob(sql_present(&slot)),
 			      sql_text(feed->session.data ? feed->session : BYTES("")),
 			      sql_text(feed->key.data ? feed->key : BYTES("")),
-			      sql_number(feed->end)));
+			      end.size ? sql_words(buf_bytes(&end)) : sql_number(feed->end)));
 	return r;
 }
 
-static int count_one(void *arg, const struct backend_feed *feed)
+void sql_feed_say(struct sql_packet *packet, const struct feed_notes *notes, int64_t number,
+		  sql_first_fn *first, void *arg)
 {
-	(void)feed;
-	++*(uint64_t *)arg;
-	return 0;
-}
+	struct saying saying = { packet, number, time_now(), first, arg };
+	int r = feed_each(notes, say_one, &saying);
 
-uint64_t sql_feed_say(struct sql_packet *packet, const struct feed_notes *notes, uint64_t n)
-{
-	struct saying saying = { .packet = packet, .n = n, .at = time_now() };
-	uint64_t count = 0;
-	int r;
-
-	feed_each(notes, count_one, &count);
-	r = feed_each(notes, say_one, &saying);
 	if (packet->r == 0)
 		packet->r = r;
-	if (n / TRIM_EVERY != (n + count) / TRIM_EVERY) {
-		packet_say(packet, -EIO, SQL_FEED_TRIM, SQL_NO_VALUES);
-		packet_say(packet, -EIO, SQL_FEED_KEEP, SQL_VALUES(sql_id(n)));
-	}
-	return count;
 }
 
 struct backend_feed sql_feed_at(const struct bytes *columns)
@@ -102,135 +95,308 @@ struct backend_feed sql_feed_at(const struct bytes *columns)
 	return feed;
 }
 
-int sql_feed_list(struct backend *backend, struct backend_snapshot *snapshot, backend_feed_fn *fn,
-		  void *arg)
+/* Of those in a snapshot, of which this mount is there: so far will be digested. */
+struct listing {
+	struct sql *store;
+	struct sql_lanes lanes;
+	uint64_t n;
+	bool loss;
+	bool removal; /* a file has gone */
+	backend_feed_fn *fn;
+	void *arg;
+};
+
+/* What was read of each lane is known by the notes, of which lanes there are by the mounts: those
+ * that have gone leave no more. */
+static int take_mounts(struct sql *store, struct sql_answer *mounts, uint64_t newest,
+		       struct sql_lanes *lanes)
 {
-	struct sql *store = sql_of(backend);
-	struct backend_feed anything = { .what = BACKEND_FEED_ANYTHING };
-	struct sql_cursor cursor;
-	uint64_t known, first = 0;
-	bool here = true;
+	_cleanup_(sql_lanes_done) struct sql_lanes now = { .newest = newest };
+	struct bytes columns[SQL_COLUMNS];
+	int r = 0;
 
-	if (!sql_is_mount(store))
-		return 0;
-	pthread_mutex_lock(&store->state.lock);
-	known = store->state.known;
-	pthread_mutex_unlock(&store->state.lock);
-	cursor = sql_cursor_open(snapshot, SQL_FEED_ENDS, SQL_VALUES(sql_id(store->number)));
-	if (sql_cursor_only(&cursor, -EIO)) {
-		first = (uint64_t)sql_cursor_number(&cursor, 0);
-		anything.n = (uint64_t)sql_cursor_number(&cursor, 1);
-		here = sql_cursor_number(&cursor, 2);
-	}
-	sql_cursor_end(&cursor);
-	if (cursor.r < 0)
-		return cursor.r;
-	/* It was ended, and joins again (watch.c), or some have gone that were not digested. */
-	if (!here || (anything.n > known && first > known + 1))
-		return MIN(fn(arg, &anything), 0);
-	cursor = sql_cursor_open(snapshot, SQL_FEED_LIST,
-				 SQL_VALUES(sql_id(known), sql_id(store->number)));
-	while (sql_cursor_next(&cursor)) {
-		const struct backend_feed feed = sql_feed_at(cursor.columns);
+	while (r == 0 && sql_row(store, mounts, columns)) {
+		const uint64_t mount = (uint64_t)sql_int(columns[0]);
 
-		cursor.r = fn(arg, &feed);
+		now.newest = MAX(now.newest, mount);
+		if (!sql_int(columns[1]) && mount != store->number)
+			r = sql_lanes_raise(&now, mount, sql_lanes_number(lanes, mount));
 	}
-	return sql_cursor_end(&cursor);
+	return r < 0 ? r : sql_lanes_copy(&now, lanes);
 }
 
-/* With state.lock held. */
-static int take(struct sql *store, struct sql_answer *answer, uint64_t n)
+static int list_anything(struct listing *listing)
+{
+	const struct backend_feed anything = { .what = BACKEND_FEED_ANYTHING, .n = ++listing->n };
+
+	return MIN(listing->fn(listing->arg, &anything), 0);
+}
+
+static int list_notes(struct listing *listing, struct sql_answer *notes)
 {
 	struct bytes columns[SQL_COLUMNS];
 	int r = 0;
 
-	while (r == 0 && sql_row(store, answer, columns)) {
-		const struct backend_feed feed = sql_feed_at(columns);
+	while (r == 0 && sql_row(listing->store, notes, columns)) {
+		struct backend_feed feed = sql_feed_at(columns);
 
-		/* A guest remembers nothing that could be wrong. */
-		if (sql_is_mount(store) && feed.n > store->state.seen && feed.n <= n)
-			r = feed_add(&store->state.waiting, &feed);
+		r = sql_lanes_raise(&listing->lanes, feed.mount, feed.n);
+		feed.n = ++listing->n;
+		listing->removal |= feed.what == BACKEND_FEED_NODE && feed.gone;
+		if (r == 0 && !listing->loss)
+			r = listing->fn(listing->arg, &feed);
+	}
+	return MIN(r, 0);
+}
+
+/* The questions about mounts and notes that were not read. */
+static int say_others(struct sql *store, const struct sql_lanes *read, struct buf *buf)
+{
+	_cleanup_(buf_done) struct buf unread = { 0 };
+	int r = sql_is_mount(store) ? sql_lanes_say(&unread, read, "mount", "number") :
+				      buf_append_str(&unread, "1 = 0");
+	const struct sql_value values[] = { sql_words(buf_bytes(&unread)), sql_id(store->number) };
+
+	if (r == 0)
+		r = sql_say(buf, &store->texts, SQL_FEED_ENDS, &values[1], 1);
+	if (r == 0)
+		r = sql_say(buf, &store->texts, SQL_MOUNT_LIST, NULL, 0);
+	return r < 0 ? r : sql_say(buf, &store->texts, SQL_FEED_LIST, values, 2);
+}
+
+enum { ENDS, MOUNTS, NOTES, ANSWERS };
+enum { END_NEWEST = 7, END_HERE };
+
+static void answers_done(struct sql *store, struct sql_answer **answers)
+{
+	for (size_t i = 0; i < ANSWERS; i++)
+		store->texts.driver->answer_done(answers[i]);
+}
+
+static int list_others(struct listing *listing, struct sql_answer **answers)
+{
+	struct sql *store = listing->store;
+	struct bytes columns[SQL_COLUMNS];
+	int r = sql_need_row(store, answers[ENDS], columns);
+	/* If it was ended it joins again (watch.c). */
+	const bool here = r == 0 && sql_int(columns[END_HERE]);
+	const uint64_t newest = r == 0 ? (uint64_t)sql_int(columns[END_NEWEST]) : 0;
+
+	if (r == 0 && (!here || listing->loss)) {
+		listing->loss = true;
+		r = list_anything(listing);
 	}
 	if (r == 0)
-		store->state.seen = MAX(store->state.seen, n);
-	store->state.stirred |= store->state.waiting.any;
-	pthread_cond_broadcast(&store->state.moved);
-	return r;
+		r = list_notes(listing, answers[NOTES]);
+	return r < 0 ? r : take_mounts(store, answers[MOUNTS], newest, &listing->lanes);
 }
 
-int sql_feed_read(struct sql *store, struct sql_link *link, uint64_t n)
+int sql_feed_list(struct backend *backend, struct backend_snapshot *snapshot, backend_feed_fn *fn,
+		  void *arg)
 {
-	struct sql_answer *answer = NULL;
-	uint64_t seen;
+	struct sql *store = sql_of(backend);
+	_cleanup_(buf_done) struct buf buf = { 0 };
+	struct listing listing = { .store = store, .fn = fn, .arg = arg };
+	struct sql_answer *answers[ANSWERS] = { 0 };
 	int r;
 
-	pthread_mutex_lock(&store->state.lock);
-	seen = store->state.seen;
-	pthread_mutex_unlock(&store->state.lock);
-	if (n <= seen)
+	if (!sql_is_mount(store))
 		return 0;
-	r = sql_ask_text(store, link, SQL_FEED_LIST,
-			 SQL_VALUES(sql_id(seen), sql_id(store->number)), &answer);
-	if (r < 0)
-		return r;
 	pthread_mutex_lock(&store->state.lock);
-	r = take(store, answer, n);
+	r = sql_lanes_copy(&store->state.known, &listing.lanes);
+	listing.n = store->state.listed_n;
+	listing.loss = store->state.lost_notes;
 	pthread_mutex_unlock(&store->state.lock);
-	store->texts.driver->answer_done(answer);
+	if (r == 0)
+		r = say_others(store, &listing.lanes, &buf);
+	if (r == 0)
+		r = sql_snapshot_ask(snapshot, buf_bytes(&buf), answers, ANSWERS);
+	if (r == 0)
+		r = list_others(&listing, answers);
+	answers_done(store, answers);
+	pthread_mutex_lock(&store->state.lock);
+	if (r == 0)
+		r = sql_lanes_copy(&listing.lanes, &store->state.listed);
+	store->state.listed_n = listing.n;
+	store->state.listed_loss = listing.loss;
+	store->state.listed_removal = listing.removal || listing.loss;
+	pthread_mutex_unlock(&store->state.lock);
+	sql_lanes_done(&listing.lanes);
 	return r;
 }
 
-void sql_feed_own(struct sql *store, uint64_t n)
+/* With state.lock held.  What was read and not digested is read again when it is needed. */
+static int wait_for_nothing(struct sql *store)
 {
-	pthread_mutex_lock(&store->state.lock);
-	if (store->state.seen < n)
-		store->state.seen = n;
-	if (!store->state.waiting.any)
-		store->state.known = MAX(store->state.known, store->state.seen);
-	pthread_mutex_unlock(&store->state.lock);
-}
+	const struct backend_feed anything = { .what = BACKEND_FEED_ANYTHING };
 
-struct keeping {
-	struct feed_notes notes;
-	uint64_t above;
-};
-
-static int keep_one(void *arg, const struct backend_feed *feed)
-{
-	struct keeping *keeping = arg;
-
-	return feed->n > keeping->above ? feed_add(&keeping->notes, feed) : 0;
-}
-
-/* What is left to be digested; where memory is short, it is read again. */
-static void forget(struct sql *store, uint64_t n)
-{
-	struct keeping keeping = { .above = n };
-
-	if (feed_each(&store->state.waiting, keep_one, &keeping) < 0) {
-		feed_notes_done(&keeping.notes);
-		store->state.seen = n;
-	}
 	feed_notes_done(&store->state.waiting);
-	store->state.waiting = keeping.notes;
+	if (store->state.lost_notes)
+		feed_add(&store->state.waiting, &anything);
+	return sql_lanes_copy(&store->state.known, &store->state.seen);
 }
 
 void sql_feed_done(struct backend *backend, uint64_t n)
 {
 	struct sql *store = sql_of(backend);
-	uint64_t known;
+	bool tell = false;
 
 	if (!sql_is_mount(store))
 		return;
 	pthread_mutex_lock(&store->state.lock);
-	store->state.known = MAX(store->state.known, n);
-	forget(store, store->state.known);
-	store->state.seen = MAX(store->state.seen, store->state.known);
-	/* Behind it there is nothing but what this mount has left. */
-	if (!store->state.waiting.any)
-		store->state.known = store->state.seen;
-	known = store->state.known;
+	if (n == store->state.listed_n &&
+	    sql_lanes_copy(&store->state.listed, &store->state.known) == 0) {
+		store->state.lost_notes &= !store->state.listed_loss;
+		store->state.untold_known = true;
+		wait_for_nothing(store);
+		tell = store->state.listed_removal;
+	}
 	pthread_mutex_unlock(&store->state.lock);
-	sql_aside_text(store, SQL_MOUNT_BEAT, SQL_VALUES(sql_id(store->number), sql_id(known)),
-		       NULL);
+	/* A removed file goes for good when all know; anything else can wait (watch.c). */
+	if (tell)
+		sql_feed_tell(store, NULL);
+}
+
+void sql_feed_lost(struct sql *store)
+{
+	pthread_mutex_lock(&store->state.lock);
+	store->state.lost_notes = store->state.stirred = true;
+	store->state.listed_loss = false;
+	wait_for_nothing(store);
+	pthread_cond_broadcast(&store->state.moved);
+	pthread_mutex_unlock(&store->state.lock);
+}
+
+/* Reading them for transactions, which may not be the snapshot's. */
+
+/* With state.lock held.  number: what this mount had when it asked, which says nothing of a later
+ * one. */
+static int take_others(struct sql *store, struct sql_answer **answers, uint64_t number,
+		       const struct sql_state *state, const struct bytes *ends)
+{
+	struct bytes columns[SQL_COLUMNS];
+	const bool here = !number || sql_int(ends[END_HERE]);
+	int r = 0;
+
+	if (number != store->number)
+		return 0;
+	while (r == 0 && sql_row(store, answers[NOTES], columns)) {
+		const struct backend_feed feed = sql_feed_at(columns);
+
+		r = feed_add(&store->state.waiting, &feed);
+		if (r == 0)
+			r = sql_lanes_raise(&store->state.seen, feed.mount, feed.n);
+	}
+	if (r == 0)
+		r = take_mounts(store, answers[MOUNTS], (uint64_t)sql_int(ends[END_NEWEST]),
+				&store->state.seen);
+	store->state.lost = here ? 0 : number;
+	store->state.alone = r == 0 && !store->state.seen.count;
+	/* Of one that was ended it stays what it was, so that it commits nothing. */
+	if (r == 0 && here)
+		store->state.epoch = state->epoch;
+	store->state.stirred = true;
+	pthread_cond_broadcast(&store->state.moved);
+	return r;
+}
+
+int sql_others_read(struct sql *store, struct sql_link *link, struct sql_state *ret_state)
+{
+	_cleanup_(buf_done) struct buf buf = { 0 };
+	struct sql_answer *answers[ANSWERS] = { 0 };
+	struct bytes ends[SQL_COLUMNS];
+	uint64_t number;
+	int r;
+
+	pthread_mutex_lock(&store->listing);
+	pthread_mutex_lock(&store->state.lock);
+	number = store->number;
+	r = say_others(store, &store->state.seen, &buf);
+	pthread_mutex_unlock(&store->state.lock);
+	if (r == 0)
+		r = sql_ask_each(store, link, buf_bytes(&buf), answers, ANSWERS);
+	if (r == 0)
+		r = sql_need_row(store, answers[ENDS], ends);
+	if (r == 0) {
+		*ret_state = sql_state_read(ends);
+		pthread_mutex_lock(&store->state.lock);
+		r = take_others(store, answers, number, ret_state, ends);
+		pthread_mutex_unlock(&store->state.lock);
+	}
+	answers_done(store, answers);
+	pthread_mutex_unlock(&store->listing);
+	return r;
+}
+
+/* How far this mount is. */
+
+int sql_feed_begin(struct sql *store)
+{
+	struct sql_lanes lanes = { .newest = store->number };
+	struct sql_answer *answer = NULL;
+	struct bytes columns[SQL_COLUMNS];
+	int r = sql_ask_text(store, store->writer.link, SQL_LANES, SQL_NO_VALUES, &answer);
+
+	while (r == 0 && sql_row(store, answer, columns)) {
+		const uint64_t mount = (uint64_t)sql_int(columns[0]);
+
+		if (mount != store->number)
+			r = sql_lanes_raise(&lanes, mount, (uint64_t)sql_int(columns[1]));
+	}
+	store->texts.driver->answer_done(answer);
+	pthread_mutex_lock(&store->state.lock);
+	if (r == 0)
+		r = sql_lanes_copy(&lanes, &store->state.known);
+	if (r == 0)
+		r = wait_for_nothing(store);
+	store->state.untold_known = true;
+	pthread_mutex_unlock(&store->state.lock);
+	sql_lanes_done(&lanes);
+	return r < 0 ? r : sql_feed_tell(store, store->writer.link);
+}
+
+static int say_known(struct sql *store, struct buf *buf)
+{
+	const struct sql_lanes *known = &store->state.known;
+	const struct sql_value number = sql_id(store->number);
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < known->count; i++) {
+		const struct sql_value values[] = { number, sql_id(known->lane[i].mount),
+						    sql_id(known->lane[i].number) };
+
+		r = i ? sql_say_on(buf, &store->texts, SQL_KNOWN_NEXT, values, 3) :
+			sql_say(buf, &store->texts, SQL_KNOWN, values, 3);
+	}
+	return r < 0 || !known->count ?
+		       r :
+		       sql_say_on(buf, &store->texts, SQL_KNOWN_END, SQL_NO_VALUES);
+}
+
+int sql_feed_tell(struct sql *store, struct sql_link *link)
+{
+	_cleanup_(buf_done) struct buf buf = { 0 };
+	int r = 0;
+
+	pthread_mutex_lock(&store->state.lock);
+	if (store->state.untold_known && store->number)
+		r = say_known(store, &buf);
+	store->state.untold_known = false;
+	pthread_mutex_unlock(&store->state.lock);
+	if (r == 0 && buf.size)
+		r = link ? sql_ask(store, link, buf_bytes(&buf), NULL) :
+			   sql_aside(store, buf_bytes(&buf), NULL);
+	if (r < 0) {
+		pthread_mutex_lock(&store->state.lock);
+		store->state.untold_known = true;
+		pthread_mutex_unlock(&store->state.lock);
+	}
+	return r;
+}
+
+int sql_feed_trim(struct sql *store, struct sql_link *link)
+{
+	int r = sql_ask_text(store, link, SQL_FEED_TRIM, SQL_NO_VALUES, NULL);
+
+	return r < 0 ? r : sql_ask_text(store, link, SQL_KNOWN_TRIM, SQL_NO_VALUES, NULL);
 }

@@ -2,16 +2,28 @@
 #ifndef BACKEND_SQL_FEED_H
 #define BACKEND_SQL_FEED_H
 
-/* Notes that mounts leave for each other. */
+/* Notes that mounts leave for each other, and which mounts there are. */
 
+#include "backend/sql/mounts.h"
 #include "backend/sql/packet.h"
 
-/* Say the notes of a transaction, with numbers from n on; how many there are. */
-uint64_t sql_feed_say(struct sql_packet *packet, const struct feed_notes *notes, uint64_t n);
-/* Read what others have left since it was last looked, with all up to and with n, on a connection
- * that may be in a transaction. */
-int sql_feed_read(struct sql *store, struct sql_link *link, uint64_t n);
-/* So much was committed by this mount itself, behind what it knew. */
-void sql_feed_own(struct sql *store, uint64_t n);
+/* Where the rows of a note begin. */
+typedef int sql_first_fn(void *arg, const struct backend_feed *feed, struct buf *words);
+
+/* Say the notes of a transaction with this number. */
+void sql_feed_say(struct sql_packet *packet, const struct feed_notes *notes, int64_t number,
+		  sql_first_fn *first, void *arg);
+/* Read which mounts there are, and what they have left since it was last read, on a connection that
+ * may be in a transaction.  Of the state epoch, n and turn are set. */
+int sql_others_read(struct sql *store, struct sql_link *link, struct sql_state *ret_state);
+/* As a mount that has just come, on the writer's connection: nothing has to be read of what was
+ * left before. */
+int sql_feed_begin(struct sql *store);
+/* Let other mounts know what this one has digested; on that connection, or aside. */
+int sql_feed_tell(struct sql *store, struct sql_link *link);
+/* Notes that all know are of no use. */
+int sql_feed_trim(struct sql *store, struct sql_link *link);
+/* Anything may have changed of which this mount has no notes. */
+void sql_feed_lost(struct sql *store);
 
 #endif

@@ -6,10 +6,10 @@
  * SQL_LEASE_S by the clock of the server is ended by another, with its locks, its claims and what
  * it has in use, if that one was not silent itself for as long: where the server was away, nobody
  * was heard of.  Who joins ends nobody, and who wants the store for himself alone waits before it
- * does.  Each coming and going moves the epoch of the store, which the head of
- * a transaction names: so nobody commits without knowing who is there, and one that was ended
- * commits nothing until it has joined again.  Handles that write and are no mounts have a row
- * too, for their lane.
+ * does.  Each coming and going moves the epoch of the store, which a mount that is alone names in
+ * each transaction: so none takes itself to be alone that is not.  One that was ended has no row,
+ * which each transaction needs, and so commits nothing until it has joined again.  Handles that
+ * write and are no mounts have a row too, for their lane.
  *
  * A database that was copied while it was mounted has the rows of those mounts, which are none of
  * its own: so it notes its name, and who finds another one there ends them all.
@@ -20,71 +20,13 @@
 
 #include "backend/sql/clock.h"
 #include "backend/sql/cursor.h"
+#include "backend/sql/feed.h"
 #include "backend/sql/packet.h"
 #include "backend/sql/slots.h"
 #include "backend/base/cleanup.h"
 #include "backend/base/log.h"
 
 enum { TURN_MS = 10000, TURN_IDLE_MS = 1000, PAUSE_MS = 2, OUTWAIT_MS = 500 };
-
-static struct sql_mount mount_at(const struct bytes *columns)
-{
-	return (struct sql_mount){
-		.number = (uint64_t)sql_int(columns[0]),
-		.guest = sql_int(columns[1]),
-		.known = (uint64_t)sql_int(columns[2]),
-		.untold_locks = sql_int(columns[3]),
-		.untold_uses = sql_int(columns[4]),
-	};
-}
-
-/* number: what this mount had when the list was asked for, which says nothing of a later one. */
-static void take_mounts(struct sql *store, struct sql_answer *answer, uint64_t number,
-			uint64_t epoch)
-{
-	struct bytes columns[SQL_COLUMNS];
-	bool here = !number, alone = true;
-
-	while (sql_row(store, answer, columns)) {
-		const struct sql_mount mount = mount_at(columns);
-
-		here |= mount.number == number;
-		alone &= mount.guest || mount.number == number;
-	}
-	pthread_mutex_lock(&store->state.lock);
-	if (number == store->number) {
-		store->state.lost = here ? 0 : number;
-		store->state.alone = alone;
-		/* Of one that was ended it stays what it was, so that it commits nothing. */
-		if (here)
-			store->state.epoch = epoch;
-	}
-	store->state.stirred = true;
-	pthread_cond_broadcast(&store->state.moved);
-	pthread_mutex_unlock(&store->state.lock);
-}
-
-int sql_mounts_read(struct sql *store, struct sql_link *link, uint64_t epoch)
-{
-	struct sql_answer *answer = NULL;
-	uint64_t number;
-	bool known;
-	int r = 0;
-
-	pthread_mutex_lock(&store->listing);
-	pthread_mutex_lock(&store->state.lock);
-	number = store->number;
-	known = store->state.epoch == epoch;
-	pthread_mutex_unlock(&store->state.lock);
-	if (!known) {
-		r = sql_ask_text(store, link, SQL_MOUNT_LIST, SQL_NO_VALUES, &answer);
-		if (r == 0)
-			take_mounts(store, answer, number, epoch);
-		store->texts.driver->answer_done(answer);
-	}
-	pthread_mutex_unlock(&store->listing);
-	return r;
-}
 
 bool sql_mounts_lost(struct sql *store)
 {
@@ -108,7 +50,7 @@ static int ask_silent(struct sql *store, struct sql_link *link, struct sql_answe
 static int end_listed(struct sql *store, struct sql_link *link, struct sql_answer *answer)
 {
 	static const enum sql_text texts[] = { SQL_MOUNT_LEAVE, SQL_MOUNT_CLAIMS, SQL_MOUNT_LOCKS,
-					       SQL_MOUNT_USES, SQL_MOUNT_GONE };
+					       SQL_MOUNT_USES,	SQL_MOUNT_KNOWN,  SQL_MOUNT_GONE };
 	struct bytes columns[SQL_COLUMNS];
 	int r = 0;
 
@@ -159,9 +101,7 @@ static int begin(struct sql *store, struct sql_link *link)
 {
 	int r = sql_ask(store, link, bytes_str(store->texts.driver->begin_write), NULL);
 
-	return r < 0 ? r :
-		       sql_ask_text(store, link, SQL_STATE_LOCK, SQL_VALUES(sql_id(store->number)),
-				    NULL);
+	return r < 0 ? r : sql_ask_text(store, link, SQL_STATE_LOCK, SQL_NO_VALUES, NULL);
 }
 
 static int end(struct sql *store, struct sql_link *link, int r)
@@ -211,16 +151,16 @@ struct joined {
 	struct sql_state state;
 };
 
-/* In a transaction with the store locked.  again: it was there before, and knows some notes. */
-static int join(struct sql *store, bool again, struct joined *ret_joined)
+/* In a transaction with the store locked. */
+static int join(struct sql *store, struct joined *ret_joined)
 {
 	const char *owner = store->owner;
 	struct sql_link *link = store->writer.link;
 	struct sql_answer *answer = NULL;
 	struct bytes columns[SQL_COLUMNS];
 	int r = sql_ask_text(store, link, SQL_MOUNT_JOIN,
-			     SQL_VALUES(sql_number(!owner), sql_text(bytes_str(owner ? owner : "")),
-					sql_number(again ? (int64_t)store->state.known : -1)),
+			     SQL_VALUES(sql_number(!owner),
+					sql_text(bytes_str(owner ? owner : ""))),
 			     NULL);
 
 	if (r == 0)
@@ -244,16 +184,20 @@ static int join(struct sql *store, bool again, struct joined *ret_joined)
 /* That is committed: be it. */
 static int come(struct sql *store, bool again, const struct joined *joined)
 {
+	struct sql_state state;
+	int r;
+
 	pthread_mutex_lock(&store->state.lock);
 	store->number = joined->number;
-	if (!again)
-		store->state.seen = store->state.known = joined->state.n;
+	/* Notes that were left meanwhile may have been taken away. */
+	store->state.lost_notes |= again;
+	store->state.listed_loss = false;
 	store->state.settings = joined->state.settings;
-	store->state.epoch = joined->state.epoch - 1;
 	store->state.untold = store->owner;
 	pthread_mutex_unlock(&store->state.lock);
 	store->writer.lane = 0;
-	return sql_mounts_read(store, store->writer.link, joined->state.epoch);
+	r = sql_feed_begin(store);
+	return r < 0 ? r : sql_others_read(store, store->writer.link, &state);
 }
 
 /* Nothing is in use yet, so others that are there may know; it waits for none of them. */
@@ -275,7 +219,7 @@ static int join_first(struct sql *store, bool shared, bool outwaited, char **ret
 	if (r < 0)
 		return end(store, store->writer.link, r);
 	found = shared || !store->owner ? 0 : find_alone(store, outwaited, ret_owners);
-	r = end(store, store->writer.link, found < 0 ? found : join(store, false, &joined));
+	r = end(store, store->writer.link, found < 0 ? found : join(store, &joined));
 	if (r == 0)
 		r = come(store, false, &joined);
 	return r == 0 && store->owner && !sql_mounts_alone(store) ? tell_none(store) : r;
@@ -321,11 +265,8 @@ int sql_mounts_rejoin(struct sql *store)
 	struct joined joined;
 	int r = begin(store, store->writer.link);
 
-	/* Notes that were left meanwhile may have been taken away. */
 	if (r == 0)
-		r = sql_state_anything(store, store->writer.link);
-	if (r == 0)
-		r = end(store, store->writer.link, join(store, true, &joined));
+		r = end(store, store->writer.link, join(store, &joined));
 	/* What is not committed for sure is done again. */
 	if (r < 0)
 		return r;
@@ -339,7 +280,7 @@ int sql_mounts_rejoin(struct sql *store)
 void sql_mounts_leave(struct sql *store)
 {
 	static const enum sql_text texts[] = { SQL_MOUNT_LEAVE, SQL_MOUNT_CLAIMS, SQL_MOUNT_LOCKS,
-					       SQL_MOUNT_USES };
+					       SQL_MOUNT_USES, SQL_MOUNT_KNOWN };
 	const struct sql_value number = sql_id(store->number);
 	struct sql_link *link = store->writer.link;
 	int r;
@@ -356,13 +297,7 @@ void sql_mounts_leave(struct sql *store)
 
 int sql_mounts_beat(struct sql *store, struct sql_link *link)
 {
-	uint64_t known;
-
-	pthread_mutex_lock(&store->state.lock);
-	known = store->state.known;
-	pthread_mutex_unlock(&store->state.lock);
-	return sql_ask_text(store, link, SQL_MOUNT_BEAT,
-			    SQL_VALUES(sql_id(store->number), sql_id(known)), NULL);
+	return sql_ask_text(store, link, SQL_MOUNT_BEAT, SQL_VALUES(sql_id(store->number)), NULL);
 }
 
 int sql_mounts_judge(struct sql *store, struct sql_link *link)
@@ -481,24 +416,21 @@ void sql_turn(struct backend *backend, bool take)
 		sql_pause(PAUSE_MS);
 }
 
-/* Read the list of mounts from the server, even where the epoch that is known here fits. */
+/* Read the list of mounts, aside. */
 static int look_again(struct sql *store)
 {
-	struct sql_answer *answer = NULL;
-	uint64_t number, epoch;
+	struct sql_state state;
 	int r;
 
-	pthread_mutex_lock(&store->listing);
-	pthread_mutex_lock(&store->state.lock);
-	number = store->number;
-	pthread_mutex_unlock(&store->state.lock);
-	r = ask_number(store, SQL_TURN_ASK, &epoch);
+	pthread_mutex_lock(&store->aside.lock);
+	r = store->aside.link ?
+		    0 :
+		    sql_connect(store, true, sql_until(store), &store->aside.link, NULL);
 	if (r == 0)
-		r = sql_aside_text(store, SQL_MOUNT_LIST, SQL_NO_VALUES, &answer);
-	if (r == 0)
-		take_mounts(store, answer, number, epoch);
-	store->texts.driver->answer_done(answer);
-	pthread_mutex_unlock(&store->listing);
+		r = sql_others_read(store, store->aside.link, &state);
+	if (r < 0)
+		sql_disconnect(store, &store->aside.link);
+	pthread_mutex_unlock(&store->aside.lock);
 	return r;
 }
 

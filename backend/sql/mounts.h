@@ -8,18 +8,19 @@
 
 struct sql_state {
 	uint64_t epoch; /* moves when a mount comes or goes */
-	uint64_t n;	/* of the newest note */
 	uint64_t turn;
+	uint64_t n; /* the number of the last transaction of the mount that has the turn */
 	uint64_t settings;
 	bool feed;    /* others have left notes that were not digested */
 	bool changes; /* other programs' wait */
+	bool apart;   /* some were set apart */
 };
 
 /* Ask for it; and read it out of a row. */
 int sql_state_say(struct sql *store, struct buf *buf);
 struct sql_state sql_state_read(const struct bytes *columns);
 /* What a snapshot or a poll has found: who waits is woken if there is something new. */
-void sql_state_learn(struct sql *store, const struct sql_state *state);
+void sql_state_learn(struct sql *store, struct sql_state *state);
 
 /* The turn of another mount, as who waits for it sees it. */
 struct sql_turn {
@@ -30,17 +31,11 @@ struct sql_turn {
  * dead, or stopped. */
 bool sql_turn_is_idle(struct sql_turn *turn, const struct sql_state *state);
 
-/* Leave a note that anything may have changed, in a transaction with the store locked. */
-int sql_state_anything(struct sql *store, struct sql_link *link);
-
 /* Come and go. */
 int sql_mounts_join(struct sql *store, bool shared, char **ret_why);
 /* The lease has ended: come again, as the writer.  What was not digested is still to be. */
 int sql_mounts_rejoin(struct sql *store);
 void sql_mounts_leave(struct sql *store);
-/* Read who is there, if that is of another epoch than what is known.  On a connection that may be
- * in a transaction. */
-int sql_mounts_read(struct sql *store, struct sql_link *link, uint64_t epoch);
 /* Whether this one is known to have been ended. */
 bool sql_mounts_lost(struct sql *store);
 /* Say that this mount lives. */

@@ -56,6 +56,9 @@ static void sql_close(struct backend *backend)
 	sql_disconnect(store, &store->aside.link);
 	sql_texts_done(&store->texts);
 	feed_notes_done(&store->state.waiting);
+	sql_lanes_done(&store->state.seen);
+	sql_lanes_done(&store->state.known);
+	sql_lanes_done(&store->state.listed);
 	uses_done(&store->state.uses);
 	free(store->everything.ids);
 	free(store->database);

@@ -54,10 +54,18 @@ static int read_answers(struct sql_packet *packet, struct sql_link *link, size_t
 {
 	const struct sql_driver *driver = packet->store->texts.driver;
 	struct sql_answer *answer = NULL;
+	struct bytes columns[SQL_COLUMNS];
 	size_t done = 0;
 	int r, guard;
 
 	while ((r = driver->next(link, &answer)) > 0) {
+		struct backend_append *append =
+			done < packet->count ? packet->statements[done].append : NULL;
+
+		if (append && sql_row(packet->store, answer, columns)) {
+			append->first = sql_int(columns[0]);
+			append->bytes = (uint64_t)sql_int(columns[1]);
+		}
 		driver->answer_done(answer);
 		done++;
 	}

@@ -12,11 +12,13 @@ enum {
 	/* Of the head of a transaction: what is known of the store is not true any more. */
 	SQL_HEAD_FAILED = -100001,
 	SQL_LANE_FAILED = -100002, /* what this mount has sent before came after all */
+	SQL_LOST = -100003,	   /* the lease of this mount has ended */
 };
 
 struct sql_statement {
 	size_t request; /* number of the batch it belongs to */
 	int guard;	/* what it is told as if it fails as a guard does (driver.h) */
+	struct backend_append *append; /* that its answer places, or NULL */
 };
 
 struct sql_packet {

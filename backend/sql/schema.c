@@ -245,6 +245,88 @@ static int look_at_rows(struct sql *store, const char *wanted, char **ret_why)
 	return !layout->collation ? -ENOMEM : any ? 0 : -ENOENT;
 }
 
+/* The statements that make tables, without the lock around them. */
+static int make_tables(struct sql *store)
+{
+	const char *const *table = store->texts.driver->tables + 1;
+	int r = 0;
+
+	for (; r == 0 && table[1]; table++)
+		r = bring(store, *table, NULL, 0);
+	return r;
+}
+
+/* Lock the making of stores; and end that. */
+static int lock_making(struct sql *store, bool lock)
+{
+	const char *const *table = store->texts.driver->tables;
+
+	while (!lock && table[1])
+		table++;
+	return bring(store, *table, NULL, 0);
+}
+
+/* The only column is how many mounts of an older program have the store; where their table is gone,
+ * the store was left half-way. */
+static int judge_older_mounts(struct sql *store, char **ret_why)
+{
+	_cleanup_(freep) char *count = NULL;
+	int r = ask_text(store,
+			 "SELECT COUNT(*) FROM sessfs_mount WHERE guest = 0 AND "
+			 "seen_at >= {ago ?1}",
+			 SQL_VALUES(sql_number(SQL_LEASE_S)), &count);
+
+	if (r == -ENOENT)
+		return 0;
+	return r == 0 && count && strcmp(count, "0") != 0 ?
+		       str_explain(ret_why, -EBUSY,
+				   "%s is mounted by an older sessfs; unmount it, and mount it by "
+				   "this one then",
+				   store->database) :
+		       r;
+}
+
+/* From the format before: what mounts leave for each other is made anew.  The older program finds
+ * its tables gone from the first statement on, also one that was stopped meanwhile. */
+static int upgrade_tables(struct sql *store)
+{
+	static const char *const statements[] = {
+		"UPDATE sessfs_store SET epoch = epoch + 1, turn = 0, duty = 0",
+		"DROP TABLE IF EXISTS sessfs_mount",
+		"DROP TABLE IF EXISTS sessfs_feed",
+		"DROP TABLE IF EXISTS sessfs_claim",
+		"DELETE FROM sessfs_use",
+		"DELETE FROM sessfs_lock",
+	};
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(statements); i++)
+		r = bring(store, statements[i], NULL, 0);
+	if (r == 0)
+		r = make_tables(store);
+	return r < 0 ? r :
+		       bring(store, "UPDATE sessfs_store SET version = ?1",
+			     SQL_VALUES(sql_number(SQL_FORMAT)));
+}
+
+static int upgrade(struct sql *store, char **ret_why)
+{
+	_cleanup_(freep) char *version = NULL;
+	int r = lock_making(store, true), ended;
+
+	if (r == 0)
+		r = ask_text(store, "SELECT version FROM sessfs_store WHERE id = 1", NULL, 0,
+			     &version);
+	/* Somebody else may have done it. */
+	if (r == 0 && version && atoi(version) == SQL_FORMAT - 1) {
+		r = judge_older_mounts(store, ret_why);
+		if (r == 0)
+			r = upgrade_tables(store);
+	}
+	ended = lock_making(store, false);
+	return r < 0 ? r : ended;
+}
+
 static int make(struct sql *store, const struct found *found)
 {
 	static const char root[] = "INSERT {unless} INTO sessfs_node (ino, parent, entry, kind, "
@@ -257,11 +339,12 @@ static int make(struct sql *store, const struct found *found)
 		"last_entry) VALUES (1, ?1, ?2, ?3, 1, 0) {there}";
 	static const char before[] = "INSERT {unless} INTO sessfs_setting (name, value) SELECT ?1, "
 				     "?2 FROM (SELECT 1 AS one FROM {rows} LIMIT 1) x {there}";
-	const char *const *table = store->texts.driver->tables;
-	int r = 0;
+	int r = lock_making(store, true);
 
-	for (; r == 0 && *table; table++)
-		r = bring(store, *table, NULL, 0);
+	if (r == 0)
+		r = make_tables(store);
+	if (r == 0)
+		r = lock_making(store, false);
 	if (r == 0)
 		r = bring(store, root,
 			  SQL_VALUES(sql_number(BACKEND_ROOT), sql_number(S_IFDIR | 0755),
@@ -328,7 +411,11 @@ static int refuse(struct sql *store, const struct found *found,
 {
 	const char *table = store->texts.layout.name;
 
-	if (found->there && found->version != SQL_FORMAT)
+	if (found->there && found->version == SQL_FORMAT - 1 && options->read_only)
+		return str_explain(ret_why, -EROFS,
+				   "%s is a store of an older sessfs; mount it once for writing",
+				   store->database);
+	if (found->there && found->version != SQL_FORMAT && found->version != SQL_FORMAT - 1)
 		return str_explain(ret_why, -EPROTONOSUPPORT,
 				   "%s has the format %lld, and this sessfs knows the format %d "
 				   "alone; use %s sessfs",
@@ -383,6 +470,8 @@ int sql_schema_open(struct sql *store, const struct backend_options *options, ch
 		r = schema_tell(store, bytes_str(store->texts.driver->hello_writer), false);
 	if (r == 0 && !found.there)
 		r = make(store, &found);
+	else if (r == 0 && found.version != SQL_FORMAT)
+		r = upgrade(store, ret_why);
 	if (r == -EACCES)
 		return str_explain(
 			ret_why, r,

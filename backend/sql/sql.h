@@ -7,6 +7,15 @@
 #include "backend/backend.h"
 #include "backend/sql/driver.h"
 
+/* A table of the drivers: as many rows of sessfs_gate as there are gates (gates.h). */
+#define SQL_DIGITS                                                                                 \
+	"(SELECT 0 AS i UNION ALL SELECT 1 UNION ALL SELECT 2 UNION ALL SELECT 3 UNION ALL "       \
+	"SELECT 4 UNION ALL SELECT 5 UNION ALL SELECT 6 UNION ALL SELECT 7)"
+#define SQL_MAKE_GATES                                                                             \
+	"INSERT {unless} INTO sessfs_gate (gate) SELECT a.i + 8 * b.i + 64 * c.i + 512 * d.i "     \
+	"FROM " SQL_DIGITS " a, " SQL_DIGITS " b, " SQL_DIGITS " c, (SELECT 0 AS i UNION ALL "     \
+	"SELECT 1) d {there}"
+
 /* As backend_open().  The URL is copied as far as it is needed again. */
 int sql_backend_open(const struct sql_driver *driver, const struct url *url,
 		     const struct backend_options *options, struct backend **ret_backend,

@@ -8,14 +8,17 @@
 
 int sql_state_say(struct sql *store, struct buf *buf)
 {
-	uint64_t known = INT64_MAX / 2; /* who is no mount takes no notice */
+	_cleanup_(buf_done) struct buf new = { 0 };
+	int r;
 
+	/* A handle that is no mount takes no notice of them. */
 	pthread_mutex_lock(&store->state.lock);
-	if (sql_is_mount(store))
-		known = store->state.known;
+	r = sql_is_mount(store) ? sql_lanes_say(&new, &store->state.known, "mount", "number") :
+				  buf_append_str(&new, "1 = 0");
 	pthread_mutex_unlock(&store->state.lock);
-	return sql_say(buf, &store->texts, SQL_STATE,
-		       SQL_VALUES(sql_id(known), sql_id(store->number)));
+	return r < 0 ? r :
+		       sql_say(buf, &store->texts, SQL_STATE,
+			       SQL_VALUES(sql_words(buf_bytes(&new)), sql_id(store->number)));
 }
 
 struct sql_state sql_state_read(const struct bytes *columns)
@@ -26,15 +29,17 @@ struct sql_state sql_state_read(const struct bytes *columns)
 		.turn = (uint64_t)sql_int(columns[2]),
 		.settings = (uint64_t)sql_int(columns[3]),
 		.feed = sql_int(columns[4]),
+		.apart = sql_int(columns[5]),
 		.changes = sql_int(columns[6]),
 	};
 }
 
-void sql_state_learn(struct sql *store, const struct sql_state *state)
+void sql_state_learn(struct sql *store, struct sql_state *state)
 {
 	bool news;
 
 	pthread_mutex_lock(&store->state.lock);
+	state->feed |= store->state.lost_notes;
 	news = state->feed || state->changes || state->settings != store->state.settings;
 	store->state.changes = state->changes;
 	store->state.settings = MAX(store->state.settings, state->settings);
@@ -42,13 +47,6 @@ void sql_state_learn(struct sql *store, const struct sql_state *state)
 	if (news)
 		pthread_cond_broadcast(&store->state.moved);
 	pthread_mutex_unlock(&store->state.lock);
-}
-
-int sql_state_anything(struct sql *store, struct sql_link *link)
-{
-	int r = sql_ask_text(store, link, SQL_FEED_ANYTHING, SQL_NO_VALUES, NULL);
-
-	return r < 0 ? r : sql_ask_text(store, link, SQL_FEED_COUNT, SQL_NO_VALUES, NULL);
 }
 
 bool sql_mounts_alone(struct sql *store)

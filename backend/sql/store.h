@@ -14,6 +14,8 @@
  *   cursor.c   questions in a snapshot, page by page
  *   snapshot.c, read.c, sessions.c, join.c   the reading half of backend.h
  *   commit.c   the writing half: group commit, lanes, what is tried again
+ *   transaction.c   one transaction of several batches
+ *   gates.c    what it depends on; lanes.c what was read of other mounts'
  *   packet.c   statements that go together, and what a failure of each means
  *   apply.c    operations as SQL
  *   before.c   the state before operations, for notes
@@ -23,9 +25,9 @@
  *   watch.c    the thread that asks the server what is new
  *   changes.c  changes of other programs
  *
- * Lock order: queue.lock (or being the writer) before state.lock before pool.lock.  writer.link
- * belongs to the writer, watch.link to the watching thread, aside.link is under aside.lock,
- * which is a leaf.
+ * Lock order: queue.lock (or being the writer), aside.lock, listing, state.lock, pool.lock.
+ * writer.link belongs to the writer, watch.link to the watching thread, aside.link is under
+ * aside.lock.
  */
 
 #include <pthread.h>
@@ -35,29 +37,20 @@
 
 #include "backend/backend.h"
 #include "backend/feed/feed.h"
+#include "backend/sql/lanes.h"
 #include "backend/sql/text.h"
 #include "backend/uses.h"
 #include "backend/base/log-pause.h"
 
 enum {
-	SQL_FORMAT = 2,	      /* of our tables */
+	SQL_FORMAT = 3,	      /* of our tables */
 	SQL_READERS = 16,     /* connections that the pool keeps */
 	SQL_LEASE_S = 15,     /* that a mount may be silent */
 	SQL_FRESH_S = 5,      /* since the server heard of a mount that judges others, at most */
-	SQL_MOUNTS = 256,     /* of one store */
 	SQL_PACKET = 1 << 20, /* bytes of statements that are sent at once, about */
 };
 
 struct sql_request; /* a batch that waits for its turn: commit.c */
-
-/* A mount that writes, or a guest that does. */
-struct sql_mount {
-	uint64_t number;
-	bool guest;
-	uint64_t known;
-	bool untold_locks;
-	bool untold_uses;
-};
 
 struct sql {
 	struct backend backend; /* must be first */
@@ -110,24 +103,30 @@ struct sql {
 	struct {
 		struct sql_link *link;
 		int64_t lane; /* what the row in sessfs_mount has after the last commit */
-		bool unsure;  /* whether the last transaction was committed: there is no link */
-		int silent;   /* whether the triggers are off on it: -1 not known */
+		uint64_t ino; /* as far as numbers are leased, to any mount */
+		uint64_t entry;
+		bool unsure; /* whether the last transaction was committed: there is no link */
+		int silent;  /* whether the triggers are off on it: -1 not known */
 	} writer;
 
 	/* What is known of the others. */
 	struct {
 		pthread_mutex_t lock;
 		pthread_cond_t moved;
-		uint64_t epoch; /* of the newest list of the mounts on which this one is */
-		uint64_t seen;	/* notes so far were read; those of others are in waiting */
-		uint64_t known; /* and so far were digested */
+		uint64_t epoch;		 /* of the newest list of the mounts on which this one is */
+		struct sql_lanes seen;	 /* notes so far were read, */
+		struct sql_lanes known;	 /* and so far were digested; between the two: waiting */
+		struct sql_lanes listed; /* so far were told to be digested */
+		uint64_t listed_n;	 /* the last one, as it was told */
+		bool lost_notes; /* anything may have changed, of which there are no notes */
+		bool listed_loss;
+		bool listed_removal;
+		bool untold_known; /* others do not know how far that is */
 		uint64_t settings;
-		bool changes;		   /* other programs' changes wait */
-		bool stirred;		   /* there is news for change_wait() */
-		struct feed_notes waiting; /* n above known */
-		struct sql_mount mounts[SQL_MOUNTS];
-		unsigned count;	  /* of these */
-		bool alone;	  /* no other mount is among them */
+		bool changes; /* other programs' changes wait */
+		bool stirred; /* there is news for change_wait() */
+		struct feed_notes waiting;
+		bool alone;	  /* no other mount is on that list */
 		uint64_t lost;	  /* the number under which this one was found to have ended */
 		unsigned turns;	  /* threads that have the turn, which the mount has then */
 		struct uses uses; /* here, */
@@ -143,7 +142,8 @@ struct sql {
 		struct sql_link *link;
 	} aside;
 
-	/* Before state.lock: of two lists of the mounts the one that was asked for last counts. */
+	/* Before state.lock: of two answers about other mounts the one that was asked for last
+	 * counts. */
 	pthread_mutex_t listing;
 
 	/* Before state.lock: what is in use here is added, told and ended one after the other.  A
@@ -177,7 +177,8 @@ struct backend_snapshot {
 	struct sql_link *link;
 	unsigned flags;
 	bool begun;
-	int error; /* what became of that */
+	bool unchanged; /* other programs have changed nothing that is in the log */
+	int error;	/* what became of that */
 	backend_begun_fn *begin;
 	void *arg;
 	bool open;	  /* the connection has a transaction that is to end first */

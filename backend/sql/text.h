@@ -15,7 +15,7 @@ enum sql_text {
 };
 
 struct sql_value {
-	enum { SQL_NUMBER, SQL_TEXT, SQL_BLOB, SQL_TIME } is;
+	enum { SQL_NUMBER, SQL_TEXT, SQL_BLOB, SQL_TIME, SQL_WORDS } is;
 	int64_t number;	    /* of SQL_TIME: nanoseconds since 1970; 0: now */
 	struct bytes bytes; /* data NULL: NULL */
 };
@@ -39,6 +39,12 @@ static inline struct sql_value sql_text(struct bytes bytes)
 static inline struct sql_value sql_blob(struct bytes bytes)
 {
 	return (struct sql_value){ .is = SQL_BLOB, .bytes = bytes };
+}
+
+/* A part of a statement, as it is. */
+static inline struct sql_value sql_words(struct bytes bytes)
+{
+	return (struct sql_value){ .is = SQL_WORDS, .bytes = bytes };
 }
 
 static inline struct sql_value sql_time(int64_t time)

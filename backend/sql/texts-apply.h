@@ -4,6 +4,18 @@
 /* clang-format off */
 SQL(SQL_ROW_INSERT, "INSERT INTO {rows} (session_id, state_key, item_index, state_data"
 	"{time_columns}) VALUES (?1, ?2, ?3, ?4{time_values 5 6})")
+/* Rows that come behind those that are there, of a batch with the number ?4 (?7): first, where that
+ * is, and the bytes of the rows from ?3 on, each with a newline. */
+SQL(SQL_APPEND_FIND, "SELECT {first ?4} := COALESCE(MAX(item_index) + 1, ?3), "
+	"COALESCE(SUM(OCTET_LENGTH(state_data) + 1), 0) FROM {rows} WHERE {is 1 2} AND "
+	"item_index >= ?3")
+SQL(SQL_APPEND, "INSERT INTO {rows} (session_id, state_key, item_index, state_data"
+	"{time_columns}) VALUES (?1, ?2, {first ?7} + ?3, ?4{time_values 5 6})")
+SQL(SQL_APPEND_NEXT, ", (?1, ?2, {first ?7} + ?3, ?4{time_values 5 6})")
+/* Its offset is of where it was expected to come. */
+SQL(SQL_APPEND_MARK, "INSERT INTO sessfs_mark (ino, byte_offset, item_index) SELECT ?1, ?2, ?3 "
+	"FROM (SELECT 1 AS one) x WHERE {first ?4} = ?5 "
+	"{conflict ino, byte_offset} item_index = {new item_index}")
 SQL(SQL_ROW_NEXT, ", (?1, ?2, ?3, ?4{time_values 5 6})")
 SQL(SQL_ROW_PUT, "INSERT INTO {rows} (session_id, state_key, item_index, state_data"
 	"{time_columns}) VALUES (?1, ?2, ?3, ?4{time_values 5 6}) "

@@ -3,17 +3,27 @@
  * texts.h, which has this one. */
 
 /* clang-format off */
-/* The head of each transaction: ?1 epoch, which moves when a mount is ended, ?2 the newest note, ?3
- * this mount. */
-SQL(SQL_HEAD, "UPDATE sessfs_store SET guard = CASE WHEN epoch = ?1 AND n = ?2 AND "
-	"turn IN (0, ?3) THEN 0 END WHERE id = 1")
-/* And its end: ?2 what the lane of the mount had, ?3 and has then, ?4 notes that it knows.  It has
- * been heard of then, too. */
+/* The head of each transaction of a mount that is alone: ?1 epoch, which moves when a mount comes
+ * or goes, ?2 this mount. */
+SQL(SQL_HEAD, "UPDATE sessfs_store SET guard = CASE WHEN epoch = ?1 AND turn IN (0, ?2) "
+	"THEN 0 END WHERE id = 1")
+/* And of one that is not (gates.c): ?1 gates, ?2 what is noted there, ?3 that something has changed
+ * that this mount, ?4, has not read. */
+SQL(SQL_GATES_LOCK, "SELECT gate FROM sessfs_gate WHERE gate IN (?1) ORDER BY gate {locked}")
+SQL(SQL_GATES_AT_ONCE, "SELECT gate FROM sessfs_gate WHERE gate IN (?1) ORDER BY gate {at_once}")
+SQL(SQL_GATES_ENTER, "UPDATE sessfs_gate SET guard = CASE WHEN ?3 OR (SELECT turn FROM "
+	"sessfs_store WHERE id = 1) NOT IN (0, ?4) THEN NULL ELSE 0 END?2 "
+	"WHERE gate IN (?1){in_order}")
+SQL(SQL_GATES_STAMP, "UPDATE sessfs_gate SET guard = 0?2 WHERE gate IN (?1){in_order}")
+/* The end of each: ?2 what the lane of the mount had, ?3 and has then.  It has been heard of then,
+ * too. */
 SQL(SQL_LANE, "UPDATE sessfs_mount SET lane = CASE WHEN lane = ?2 THEN ?3 END, "
-	"known = GREATEST(known, ?4), seen_at = {heard} WHERE number = ?1")
-/* What it comes to: ?1 notes more, ?2 and ?3 the highest ids that are used. */
-SQL(SQL_TAKEN, "UPDATE sessfs_store SET n = n + ?1, last_ino = GREATEST(last_ino, ?2), "
-	"last_entry = GREATEST(last_entry, ?3) WHERE id = 1")
+	"seen_at = {heard} WHERE number = ?1")
+SQL(SQL_LANE_HERE, "{fail_if (SELECT 1 AS one) x WHERE NOT EXISTS (SELECT 1 FROM sessfs_mount "
+	"WHERE number = ?1)}")
+/* The highest ids that are used, of those that were not leased. */
+SQL(SQL_TAKEN, "UPDATE sessfs_store SET last_ino = GREATEST(last_ino, ?1), "
+	"last_entry = GREATEST(last_entry, ?2) WHERE id = 1")
 SQL(SQL_LANE_ASK, "SELECT lane FROM sessfs_mount WHERE number = ?1 {locked}")
 SQL(SQL_LANE_SET, "UPDATE sessfs_mount SET lane = ?2 WHERE number = ?1")
 /* A statement that fails if there is one. */
@@ -28,64 +38,26 @@ SQL(SQL_GUARD_LOCK, FAIL_IF("sessfs_lock WHERE ino = ?1 AND mount <> ?2 AND "
 	"whole IN (?3, 2) AND (exclusive <> 0 OR ?4 <> 0) AND "
 	"(?3 <> 0 OR (first_byte <= ?6 AND last_byte >= ?5))"))
 /* The same of several keys: the beginning, one key, and the end of a statement. */
-SQL(SQL_GUARD_CHANGED, "UPDATE sessfs_store SET guard = CASE WHEN EXISTS (SELECT 1 FROM "
-	"sessfs_change "
-	"WHERE session_id IS NULL")
+SQL(SQL_GUARD_CHANGED, "SELECT (SELECT 1 UNION ALL SELECT 2 FROM sessfs_change WHERE "
+	"session_id IS NULL")
 SQL(SQL_GUARD_CHANGED_KEY, " OR (session_id = ?1 AND state_key = ?2)")
-SQL(SQL_GUARD_CHANGED_END, ") THEN NULL ELSE 0 END WHERE id = 1")
+SQL(SQL_GUARD_CHANGED_END, ")")
 SQL(SQL_LOCK_FIND, "SELECT first_byte, last_byte, pid, whole, exclusive FROM sessfs_lock WHERE "
 	"ino = ?1 AND mount <> ?2 AND whole IN (?3, 2) AND (exclusive <> 0 OR ?4 <> 0) AND "
 	"(?3 <> 0 OR (first_byte <= ?6 AND last_byte >= ?5)) LIMIT 1")
 SQL(SQL_LOCKS_DELETE, "DELETE FROM sessfs_lock WHERE ino = ?1 AND mount = ?2")
 SQL(SQL_LOCK_PUT, "INSERT INTO sessfs_lock (ino, mount, item, first_byte, last_byte, pid, whole, "
 	"exclusive) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)")
-SQL(SQL_CLAIM, "INSERT {unless} INTO sessfs_claim (ino, mount, n) SELECT ino, ?2, ?3 FROM "
-	"sessfs_node WHERE ino = ?1 {there}")
+/* Of the mount 0: until all others have digested the transaction ?4 of the mount ?3. */
+SQL(SQL_CLAIM, "INSERT {unless} INTO sessfs_claim (ino, mount, lane, n) SELECT ino, ?2, ?3, ?4 "
+	"FROM sessfs_node WHERE ino = ?1 {there}")
 SQL(SQL_UNCLAIM, "DELETE FROM sessfs_claim WHERE ino = ?1 AND mount = ?2")
 
-/* Notes.  Values as feed_put() has them (feed.c). */
-#define FEED_COLUMNS "n, mount, what, ino, flags, first_index, session_id, state_key, name, " \
-	"pid, at, " \
-	"row_count, deleted_index, end_index, node, parent, path"
-SQL(SQL_FEED_PUT, "INSERT INTO sessfs_feed (" FEED_COLUMNS ") "
-	"WITH RECURSIVE file (node, parent, name) AS (SELECT x.node, "
-	"CASE WHEN ?3 = 1 THEN ?4 ELSE e.parent END, COALESCE(?9, e.name) FROM "
-	"(SELECT CASE WHEN ?3 = 0 THEN ?4 WHEN ?3 = 1 OR ?14 <> 0 THEN ?14 WHEN ?3 = 2 THEN "
-	"(SELECT ino FROM sessfs_node WHERE session_id = ?7 AND slot = ?15) END AS node) x "
-	"LEFT JOIN sessfs_node f ON ?3 <> 1 AND f.ino = x.node "
-	"LEFT JOIN sessfs_entry e ON e.parent = f.parent AND e.id = f.entry), "
-	"above (ino, path, depth) AS (SELECT 0, {wide}, 64 UNION ALL SELECT parent, name, 1 "
-	"FROM file UNION ALL "
-	"SELECT u.parent, {path u.name a.path}, a.depth + 1 FROM above a "
-	"JOIN sessfs_node d ON d.ino = a.ino JOIN sessfs_entry u ON u.parent = d.parent AND "
-	"u.id = d.entry WHERE a.ino <> 1 AND a.depth < 64) "
-	"SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, file.name, ?10, ?11, ?12, ?13, "
-	"CASE WHEN ?18 <> 0 THEN ?18 "
-	"WHEN ?3 = 2 THEN (SELECT item_index + 1 FROM {rows} WHERE {is 16 17} AND "
-	"item_index < 9223372036854775807 ORDER BY item_index DESC LIMIT 1) END, "
-	"file.node, file.parent, (SELECT path FROM above WHERE ino = 1 LIMIT 1) FROM file")
-SQL(SQL_FEED_LIST, "SELECT n, what, ino, flags, first_index, session_id, state_key, name, "
-	"mount, pid, "
-	"at, row_count, deleted_index, end_index, node, parent, path FROM sessfs_feed "
-	"WHERE n > ?1 AND mount <> ?2 ORDER BY n")
-SQL(SQL_FEED_ENDS, "SELECT COALESCE((SELECT MIN(n) FROM sessfs_feed), n + 1), n, "
-	"(SELECT COUNT(*) FROM sessfs_mount WHERE number = ?1) FROM sessfs_store")
-/* By nobody: of what those who have done it did not hear. */
-SQL(SQL_FEED_ANYTHING, "INSERT INTO sessfs_feed (n, mount, what, ino, flags, first_index) "
-	"SELECT n + 1, 0, 3, 0, 0, 0 FROM sessfs_store WHERE id = 1")
-SQL(SQL_FEED_COUNT, "UPDATE sessfs_store SET n = n + 1 WHERE id = 1")
-SQL(SQL_FEED_TRIM, "DELETE FROM sessfs_feed WHERE n <= (SELECT MIN(known) FROM sessfs_mount WHERE "
-	"guest = 0)")
-SQL(SQL_FEED_KEEP, "DELETE FROM sessfs_feed WHERE n <= ?1 - 100000")
-SQL(SQL_ENTRIES_BEFORE, "SELECT parent, id, name, ino FROM sessfs_entry WHERE (parent, id) IN (")
-SQL(SQL_NODES_BEFORE, "SELECT " NODE_COLUMNS " FROM sessfs_node n WHERE n.ino IN (")
-
 /* Mounts. */
-SQL(SQL_MOUNT_JOIN, "INSERT INTO sessfs_mount (number, guest, owner, seen_at, known) "
-	"SELECT mount + 1, ?1, ?2, {heard}, CASE WHEN ?3 >= 0 THEN ?3 ELSE n END FROM "
-	"sessfs_store WHERE id = 1")
+SQL(SQL_MOUNT_JOIN, "INSERT INTO sessfs_mount (number, guest, owner, seen_at) "
+	"SELECT mount + 1, ?1, ?2, {heard} FROM sessfs_store WHERE id = 1")
 SQL(SQL_MOUNT_COUNT, "UPDATE sessfs_store SET mount = mount + 1, epoch = epoch + ?1 WHERE id = 1")
-SQL(SQL_MOUNT_NUMBER, "SELECT epoch, n, turn, settings, 0, 0, 0, last_ino, last_entry, mount FROM "
+SQL(SQL_MOUNT_NUMBER, "SELECT epoch, 0, turn, settings, 0, 0, 0, last_ino, last_entry, mount FROM "
 	"sessfs_store WHERE id = 1")
 /* ?1: seconds that it may have been silent.  The mount ?2 asks, which was heard of just now: in the
  * last ?3 seconds. */
@@ -102,16 +74,16 @@ SQL(SQL_MOUNT_LOCKS, "DELETE FROM sessfs_lock WHERE mount = ?1")
 SQL(SQL_MOUNT_USES, "DELETE FROM sessfs_use WHERE mount = ?1")
 SQL(SQL_MOUNT_GONE, "UPDATE sessfs_store SET epoch = epoch + 1, turn = CASE WHEN turn = ?1 "
 	"THEN 0 ELSE turn END WHERE id = 1")
-SQL(SQL_MOUNT_LIST, "SELECT number, guest, known, untold_locks, untold_uses FROM sessfs_mount")
-SQL(SQL_MOUNT_BEAT, "UPDATE sessfs_mount SET seen_at = {heard}, known = GREATEST(known, ?2) "
-	"WHERE number = ?1")
+SQL(SQL_MOUNT_LIST, "SELECT number, guest FROM sessfs_mount")
+SQL(SQL_MOUNT_BEAT, "UPDATE sessfs_mount SET seen_at = {heard} WHERE number = ?1")
 /* Those that are silent, or those that are not (?3). */
 SQL(SQL_MOUNT_OWNERS, "SELECT owner FROM sessfs_mount WHERE guest = 0 AND number <> ?1 AND "
 	"CASE WHEN seen_at < {ago ?2} THEN 1 ELSE 0 END = ?3 ORDER BY number")
 SQL(SQL_MOUNT_HOLD, "UPDATE sessfs_mount SET untold_locks = ?2 WHERE number = ?1")
 SQL(SQL_MOUNT_UNTOLD, "UPDATE sessfs_mount SET untold_uses = ?2 WHERE number = ?1")
 SQL(SQL_TURN_TAKE, "UPDATE sessfs_store SET turn = ?1 WHERE id = 1 AND turn IN (0, ?1)")
-SQL(SQL_TURN_ASK, "SELECT epoch, n, turn, 0, 0, 0, 0 FROM sessfs_store WHERE id = 1")
+SQL(SQL_TURN_ASK, "SELECT epoch, COALESCE((SELECT lane FROM sessfs_mount WHERE number = turn), 0), "
+	"turn, 0, 0, 0, 0 FROM sessfs_store WHERE id = 1")
 SQL(SQL_TURN_GIVE, "UPDATE sessfs_store SET turn = 0 WHERE id = 1 AND turn = ?1")
 /* From nobody, or from one that was ended. */
 SQL(SQL_DUTY_TAKE, "UPDATE sessfs_store SET duty = ?1 WHERE id = 1 AND duty NOT IN "
@@ -123,9 +95,9 @@ SQL(SQL_STATE_SHARE, "SELECT guard FROM sessfs_store WHERE id = 1 {shared}")
 SQL(SQL_ORPHAN_LIST, "SELECT " NODE_COLUMNS " FROM sessfs_node n WHERE n.nlink = 0 AND "
 	"n.ino >= ?1 AND "
 	"n.ino > 0 AND NOT EXISTS (SELECT 1 FROM sessfs_claim c WHERE c.ino = n.ino AND "
-	"CASE WHEN c.mount = 0 THEN c.n > ?2 OR c.n > (SELECT COALESCE(MIN(known), ?2) FROM "
-	"sessfs_mount WHERE guest = 0 AND number <> ?4) ELSE c.mount IN (SELECT number FROM "
-	"sessfs_mount) END) ORDER BY n.ino LIMIT ?3")
+	"CASE WHEN c.mount = 0 THEN EXISTS (SELECT 1 " KNOWN_BY("c.lane") " AND "
+	"COALESCE(k.number, 0) < c.n) ELSE c.mount IN (SELECT number FROM sessfs_mount) END) "
+	"ORDER BY n.ino LIMIT ?3")
 SQL(SQL_ORPHAN_FIND, "SELECT " NODE_COLUMNS " FROM sessfs_node n WHERE n.nlink = 0 AND "
 	"n.session_id = ?1 AND n.state_key = ?2 LIMIT 1")
 

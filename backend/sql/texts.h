@@ -22,16 +22,14 @@
 	"n.rdev, n.size, n.atime, n.mtime, n.ctime, n.btime, n.session_id, n.state_key, " \
 	"n.target, " \
 	"n.generation"
-/* ?1: notes so far are known, ?2: of this mount. */
-SQL(SQL_STATE, "SELECT epoch, n, turn, settings, "
-	"CASE WHEN n > ?1 AND (EXISTS (SELECT 1 FROM sessfs_feed WHERE n > ?1 AND mount <> ?2) "
-	"OR COALESCE((SELECT MIN(n) FROM sessfs_feed), n + 1) - 1 > ?1) OR (?2 <> 0 AND NOT EXISTS "
-	"(SELECT 1 FROM sessfs_mount WHERE number = ?2)) THEN 1 ELSE 0 END, 0, "
+/* ?1: which notes the mount ?2 has not digested. */
+SQL(SQL_STATE, "SELECT epoch, 0, turn, settings, "
+	"CASE WHEN EXISTS (SELECT 1 FROM sessfs_feed WHERE ?1) OR (?2 <> 0 AND NOT EXISTS "
+	"(SELECT 1 FROM sessfs_mount WHERE number = ?2)) THEN 1 ELSE 0 END, "
+	"CASE WHEN EXISTS (SELECT 1 FROM sessfs_apart) THEN 1 ELSE 0 END, "
 	"CASE WHEN EXISTS (SELECT 1 FROM sessfs_change) THEN 1 ELSE 0 END, last_ino, last_entry "
 	"FROM sessfs_store WHERE id = 1")
-/* With the store locked; the last is whether the mount ?1 is there. */
-SQL(SQL_STATE_LOCK, "SELECT epoch, n, turn, 0, 0, 0, 0, (SELECT COUNT(*) FROM sessfs_mount WHERE "
-	"number = ?1) FROM sessfs_store WHERE id = 1 {locked}")
+SQL(SQL_STATE_LOCK, "SELECT guard FROM sessfs_store WHERE id = 1 {locked}")
 SQL(SQL_STATE_LOCK_AT_ONCE, "SELECT guard FROM sessfs_store WHERE id = 1 {at_once}")
 SQL(SQL_ROLLBACK, "ROLLBACK")
 SQL(SQL_COMMIT, "COMMIT")
@@ -164,5 +162,6 @@ SQL(SQL_ENTRY_CHUNK, "SELECT c.data FROM sessfs_entry e JOIN sessfs_node n ON n.
 	"WHERE e.parent = ?1 AND e.name = ?2 AND n.kind = 0 AND n.size <= ?3")
 
 #include "backend/sql/texts-apply.h"
+#include "backend/sql/texts-feed.h"
 #include "backend/sql/texts-mounts.h"
 /* clang-format on */

@@ -2,8 +2,7 @@
 /*
  * A transaction of several batches.
  *
- * Its head locks the one row of sessfs_store, so commits of all mounts come one after the other,
- * and fails if anything has happened that this mount has not read.
+ * Its head locks what it depends on (head.c).
  *
  * The number in the row of this mount in sessfs_mount (its lane) moves with each transaction,
  * from a number that is said: see commit.c.
@@ -11,12 +10,9 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "backend/sql/transaction.h"
-#include "backend/sql/apply.h"
-#include "backend/sql/before.h"
+#include "backend/sql/transaction-parts.h"
 #include "backend/sql/clock.h"
 #include "backend/sql/feed.h"
-#include "backend/sql/mounts.h"
 #include "backend/base/cleanup.h"
 #include "backend/base/tick.h"
 
@@ -26,18 +22,7 @@ enum {
 	REST = 1 << 16,	   /* bytes of an operation beside its data, at the most */
 };
 
-struct transaction {
-	struct sql *store;
-	struct sql_packet packet;
-	struct before before;
-	struct feed_notes notes;
-	struct sql_applied applied;
-	const struct sql_request *unguarded; /* guard_requests() */
-	bool begun;			     /* the head has been sent and has succeeded */
-	size_t failed;
-};
-
-static int flush(struct transaction *transaction)
+int transaction_flush(struct transaction *transaction)
 {
 	int r = packet_flush(&transaction->packet, transaction->store->writer.link,
 			     &transaction->failed);
@@ -52,7 +37,7 @@ static int flush(struct transaction *transaction)
 static int flush_part(struct transaction *transaction)
 {
 	struct sql *store = transaction->store;
-	int r = flush(transaction);
+	int r = transaction_flush(transaction);
 
 	if (r == 0)
 		store->texts.driver->until(store->writer.link,
@@ -82,20 +67,9 @@ static int judge_block(struct transaction *transaction, const struct backend_bat
 
 	pthread_mutex_lock(&store->state.lock);
 	for (size_t i = 0; r == 0 && i < batch->count && store->state.waiting.any; i++)
-		r = feed_judge(&store->state.waiting, &state, &batch->ops[i]);
+		r = feed_judge(&store->state.waiting, &state, &batch->ops[i], batch->append);
 	pthread_mutex_unlock(&store->state.lock);
 	return r;
-}
-
-static bool needs_before(struct transaction *transaction)
-{
-	struct sql *store = transaction->store;
-	bool waiting;
-
-	pthread_mutex_lock(&store->state.lock);
-	waiting = store->state.waiting.any;
-	pthread_mutex_unlock(&store->state.lock);
-	return waiting || transaction->applied.shared;
 }
 
 static int note_op(struct transaction *transaction, const struct backend_op *op,
@@ -142,7 +116,7 @@ static void guard_end(struct guarding *guarding)
 	packet_say_on(packet, SQL_GUARD_CHANGED_END, SQL_NO_VALUES);
 	guarding->keys = 0;
 	if (guarding->r == 0 && is_full(guarding->transaction))
-		guarding->r = flush(guarding->transaction);
+		guarding->r = transaction_flush(guarding->transaction);
 }
 
 static void guard_key(struct guarding *guarding, struct bytes session, struct bytes key)
@@ -231,10 +205,114 @@ static int ask_digests(struct transaction *transaction, const struct backend_bat
 	if (!*ret_digests)
 		return -ENOMEM;
 	if (transaction->begun && transaction->packet.count)
-		r = flush(transaction);
+		r = transaction_flush(transaction);
 	return r < 0 ? r :
 		       sql_digests_ask(store, store->writer.link, batch->ops, batch->count,
 				       *ret_digests);
+}
+
+/* How many rows go in one statement. */
+enum { ROWS_TOGETHER = 256 };
+
+/* Rows come behind those that are there, wherever that is. */
+static void say_append(struct transaction *transaction, const struct backend_batch *batch)
+{
+	struct sql_packet *packet = &transaction->packet;
+	struct backend_append *append = batch->append;
+	const struct sql_value number = sql_id(packet->request);
+	unsigned rows = 0;
+
+	packet_say(packet, -EIO, SQL_APPEND_FIND,
+		   SQL_VALUES(sql_text(append->session), sql_text(append->key),
+			      sql_number(append->expected), number));
+	if (packet->r == 0)
+		packet->statements[packet->count - 1].append = append;
+	for (size_t i = 0; i < batch->count; i++) {
+		const struct backend_op *op = &batch->ops[i];
+		const struct sql_value values[] = {
+			sql_text(op->session),
+			sql_text(op->key),
+			sql_number(op->at - append->expected),
+			sql_text(op->data.data ? op->data : BYTES("")),
+			sql_time(op->created),
+			sql_time(op->updated),
+			number,
+		};
+
+		if (op->type == BACKEND_ROW_INSERT && rows++ % ROWS_TOGETHER)
+			packet_say_on(packet, SQL_APPEND_NEXT, values, ARRAY_SIZE(values));
+		else if (op->type == BACKEND_ROW_INSERT)
+			packet_say(packet, -EEXIST, SQL_APPEND, values, ARRAY_SIZE(values));
+	}
+	for (size_t i = 0; i < batch->count; i++)
+		if (batch->ops[i].type == BACKEND_MARK_PUT)
+			packet_say(packet, -EIO, SQL_APPEND_MARK,
+				   SQL_VALUES(sql_id(batch->ops[i].ino),
+					      sql_id(batch->ops[i].offset),
+					      sql_number(batch->ops[i].at), number,
+					      sql_number(append->expected)));
+}
+
+/* Whether a batch is said so: a mount that is alone knows where its rows come. */
+static bool comes_behind(const struct transaction *transaction, const struct backend_batch *batch)
+{
+	return batch->append && transaction->applied.shared;
+}
+
+/* Whether where an operation's row comes decides what it does. */
+static bool is_placed(const struct backend_op *op)
+{
+	return op->type == BACKEND_ROW_INSERT || op->type == BACKEND_MARK_PUT;
+}
+
+static int apply_append(struct transaction *transaction, const struct backend_batch *batch)
+{
+	const struct sql *store = transaction->store;
+	size_t size = transaction->packet.text.size;
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < batch->count; i++) {
+		size += 2 * batch->ops[i].data.size + REST;
+		r = sql_apply_check(store, &batch->ops[i]);
+	}
+	if (r == 0 && size > store->most_packet)
+		r = transaction->packet.count ? flush_part(transaction) : 0;
+	if (r < 0)
+		return r;
+	say_append(transaction, batch);
+	for (size_t i = 0; r == 0 && i < batch->count; i++)
+		r = is_placed(&batch->ops[i]) ?
+			    note_op(transaction, &batch->ops[i], NULL) :
+			    MIN(0, apply_op(transaction, &batch->ops[i], 1, NULL));
+	return r == 0 && is_full(transaction) ? flush_part(transaction) : r;
+}
+
+/* Where the rows of a note begin, which are those of a batch that comes behind others. */
+static int say_first(void *arg, const struct backend_feed *feed, struct buf *words)
+{
+	const struct transaction *transaction = arg;
+	const struct sql_request *request = transaction->first;
+	_cleanup_(buf_done) struct buf text = { 0 };
+	_cleanup_(freep) char *expanded = NULL;
+	unsigned number = 0;
+	int r;
+
+	if (!feed->behind || !feed->added)
+		return 0;
+	for (; request; request = request->next, number++) {
+		const struct backend_append *append = request->batch->append;
+
+		if (append && comes_behind(transaction, request->batch) &&
+		    feed_same_bytes(append->session, feed->session) &&
+		    feed_same_bytes(append->key, feed->key))
+			break;
+	}
+	if (!request)
+		return 0;
+	r = buf_printf(&text, "{first %u} + %lld%c", number,
+		       (long long)(feed->first - request->batch->append->expected), '\0');
+	expanded = r == 0 ? sql_texts_expand(&transaction->store->texts, text.data) : NULL;
+	return expanded ? buf_append_str(words, expanded) : -ENOMEM;
 }
 
 static int apply_block(struct transaction *transaction, const struct sql_request *request)
@@ -242,18 +320,26 @@ static int apply_block(struct transaction *transaction, const struct sql_request
 	const struct backend_batch *batch = request->batch;
 	const struct sql *store = transaction->store;
 	const unsigned flags = request->flags;
+	const struct backend_op *ops = batch->ops;
+	const size_t count = batch->count;
 	struct sql_digest *asked;
-	int r = ask_digests(transaction, batch, &asked);
+	int r;
 
+	if (comes_behind(transaction, batch))
+		return apply_append(transaction, batch);
+	if (batch->append) {
+		batch->append->first = batch->append->expected;
+		batch->append->bytes = 0;
+	}
+	r = ask_digests(transaction, batch, &asked);
 	if (r == 0 && store->guest)
 		r = guard_changes(transaction, batch, flags);
-	for (size_t i = 0; r >= 0 && i < batch->count; i += (size_t)MAX(r, 0)) {
-		if (transaction->packet.count && !fits(transaction, &batch->ops[i]))
+	for (size_t i = 0; r >= 0 && i < count; i += (size_t)MAX(r, 0)) {
+		if (transaction->packet.count && !fits(transaction, &ops[i]))
 			r = flush_part(transaction);
 		if (r < 0)
 			break;
-		r = apply_op(transaction, &batch->ops[i], batch->count - i,
-			     asked ? &asked[i] : NULL);
+		r = apply_op(transaction, &ops[i], count - i, asked ? &asked[i] : NULL);
 		if (r > 0 && is_full(transaction)) {
 			int sent = flush_part(transaction);
 
@@ -273,12 +359,7 @@ static int run_batch(struct transaction *transaction, struct sql_request *reques
 	int r = digests(batch) ? guard_requests(transaction, request) : 0;
 
 	while (r == 0) {
-		r = needs_before(transaction) ?
-			    before_ask(&transaction->before, transaction->store->writer.link,
-				       batch->ops, batch->count) :
-			    0;
-		if (r == 0)
-			r = judge_block(transaction, batch);
+		r = judge_block(transaction, batch);
 		if (r == 0)
 			r = apply_block(transaction, request);
 		if (r < 0 || !batch->more)
@@ -290,45 +371,9 @@ static int run_batch(struct transaction *transaction, struct sql_request *reques
 		r = batch->more(batch);
 		if (r <= 0)
 			return r;
-		r = 0;
+		r = transaction_go_on(transaction, batch);
 	}
 	return r;
-}
-
-/* The triggers are for changes of a guest if there are mounts to hear of them. */
-static void say_triggers(struct transaction *transaction)
-{
-	struct sql *store = transaction->store;
-	bool loud = store->guest && !store->backend.read_only &&
-		    (store->rows_only || !sql_mounts_alone(store));
-
-	if (store->writer.silent == !loud)
-		return;
-	packet_say_plain(&transaction->packet,
-			 loud ? store->texts.driver->loud : store->texts.driver->silent);
-	store->writer.silent = !loud;
-}
-
-static void say_head(struct transaction *transaction, bool at_once)
-{
-	struct sql *store = transaction->store;
-	struct sql_packet *packet = &transaction->packet;
-	uint64_t epoch;
-
-	pthread_mutex_lock(&store->state.lock);
-	transaction->applied.n = store->state.seen;
-	transaction->applied.shared = !store->guest && !store->state.alone;
-	epoch = store->state.epoch;
-	pthread_mutex_unlock(&store->state.lock);
-	say_triggers(transaction);
-	if (!transaction->begun) {
-		packet_say_plain(packet, store->texts.driver->begin_write);
-		if (at_once)
-			packet_say(packet, -EBUSY, SQL_STATE_LOCK_AT_ONCE, SQL_NO_VALUES);
-		packet_say(packet, SQL_HEAD_FAILED, SQL_HEAD,
-			   SQL_VALUES(sql_id(epoch), sql_id(transaction->applied.n),
-				      sql_id(store->number)));
-	}
 }
 
 /* Last, so that the mount's row is locked for a moment only, and says that it lives as of now. */
@@ -336,30 +381,48 @@ static void say_lane(struct transaction *transaction)
 {
 	struct sql *store = transaction->store;
 	const int64_t lane = store->writer.lane;
-	uint64_t known;
 
-	pthread_mutex_lock(&store->state.lock);
-	known = store->state.known;
-	pthread_mutex_unlock(&store->state.lock);
 	packet_say(&transaction->packet, SQL_LANE_FAILED, SQL_LANE,
-		   SQL_VALUES(sql_id(store->number), sql_number(lane), sql_number(lane + 1),
-			      sql_id(known)));
+		   SQL_VALUES(sql_id(store->number), sql_number(lane), sql_number(lane + 1)));
 }
 
 static void say_end(struct transaction *transaction)
 {
 	struct sql_packet *packet = &transaction->packet;
 	const struct sql_applied *applied = &transaction->applied;
-	uint64_t count = 0;
+	const struct sql *store = transaction->store;
 
-	if (transaction->notes.any)
-		count = sql_feed_say(packet, &transaction->notes, applied->n + 1);
-	if (count || applied->ino || applied->entry)
+	if (applied->ino > MAX(store->writer.ino, applied->leased_ino) ||
+	    applied->entry > MAX(store->writer.entry, applied->leased_entry))
 		packet_say(packet, -EIO, SQL_TAKEN,
-			   SQL_VALUES(sql_id(count), sql_id(applied->ino), sql_id(applied->entry)));
-	transaction->applied.n += count;
+			   SQL_VALUES(sql_id(applied->ino), sql_id(applied->entry)));
 	say_lane(transaction);
+	/* With the row of the mount locked: if there is none, a note of it cannot be made. */
+	if (transaction->notes.any)
+		sql_feed_say(packet, &transaction->notes, applied->number, say_first, transaction);
+	else
+		packet_say(packet, SQL_LOST, SQL_LANE_HERE, SQL_VALUES(sql_id(store->number)));
 	packet_say(packet, -EIO, SQL_COMMIT, SQL_NO_VALUES);
+}
+
+/* The batches of some requests, as an array for free(). */
+static int list_batches(struct sql_request *first, const struct sql_request *end,
+			const struct backend_batch ***ret_batches, size_t *ret_count)
+{
+	size_t count = 0;
+
+	for (const struct sql_request *request = first; request != end; request = request->next)
+		count++;
+	*ret_batches = calloc(count + 1, sizeof(struct backend_batch *));
+	if (!*ret_batches)
+		return -ENOMEM;
+	*ret_count = 0;
+	for (struct sql_request *request = first; request != end; request = request->next) {
+		if (request->batch->more && request->batch->rewind)
+			request->batch->rewind(request->batch);
+		(*ret_batches)[(*ret_count)++] = request->batch;
+	}
+	return 0;
 }
 
 static void transaction_done(struct transaction *transaction)
@@ -370,21 +433,24 @@ static void transaction_done(struct transaction *transaction)
 }
 
 int sql_transaction(struct sql *store, struct sql_request *first, struct sql_request *end,
-		    bool locked, struct sql_request **ret_failed)
+		    struct sql_turn *turn, struct sql_request **ret_failed)
 {
-	struct transaction transaction = { .store = store, .unguarded = first, .begun = locked };
-	size_t number = 0;
-	int r = 0;
+	struct transaction transaction = { .store = store, .first = first, .unguarded = first };
+	_cleanup_(freep) const struct backend_batch **batches = NULL;
+	size_t number = 0, count;
+	int r = list_batches(first, end, &batches, &count);
 
 	transaction.packet.store = transaction.before.store = store;
 	transaction.failed = SIZE_MAX;
+	transaction.packet.request = SIZE_MAX;
 	*ret_failed = NULL;
-	say_head(&transaction, (first->flags & BACKEND_AT_ONCE) && !locked);
+	if (r == 0)
+		r = turn ? transaction_enter(&transaction, batches, count, turn) :
+			   transaction_say_head(&transaction, batches, count,
+						first->flags & BACKEND_AT_ONCE);
 	for (struct sql_request *request = first; r == 0 && request != end;
 	     request = request->next) {
 		transaction.packet.request = number++;
-		if (request->batch->more && request->batch->rewind)
-			request->batch->rewind(request->batch);
 		r = run_batch(&transaction, request);
 		if (r < 0 && transaction.failed == SIZE_MAX)
 			*ret_failed = request;
@@ -397,11 +463,12 @@ int sql_transaction(struct sql *store, struct sql_request *first, struct sql_req
 			request->batch->visible(request->batch->visible_arg);
 	if (r == 0) {
 		say_end(&transaction);
-		r = flush(&transaction);
+		r = transaction_flush(&transaction);
 	}
 	if (r == 0) {
 		store->writer.lane++;
-		sql_feed_own(store, transaction.applied.n);
+		store->writer.ino = MAX(store->writer.ino, transaction.applied.leased_ino);
+		store->writer.entry = MAX(store->writer.entry, transaction.applied.leased_entry);
 	}
 	if (transaction.failed < number) {
 		*ret_failed = first;
@@ -420,7 +487,7 @@ int sql_transaction_guard(struct sql *store, const struct sql_request *request)
 	transaction.packet.store = store;
 	r = guard_changes(&transaction, request->batch, request->flags);
 	if (r == 0 && transaction.packet.count)
-		r = flush(&transaction);
+		r = transaction_flush(&transaction);
 	transaction_done(&transaction);
 	return r;
 }

@@ -4,7 +4,7 @@
 
 /* A transaction of several batches. */
 
-#include "backend/sql/store.h"
+#include "backend/sql/mounts.h"
 
 /* A batch that waits for the writer; see commit.c. */
 struct sql_request {
@@ -16,14 +16,20 @@ struct sql_request {
 	struct sql_request *next;
 };
 
+enum {
+	SQL_TURN_TAKEN = -100005, /* another mount has the turn */
+	SQL_AGAIN = -100006,	  /* another mount has come, or the last other one has gone */
+};
+
 /* Send one transaction for the requests from first on, as far as end (not with it), by the
- * writer's connection; locked: in one that has begun, with the row of the store locked.
+ * writer's connection.  turn: the last one has failed by its head, and this goes on in it, with all
+ * locked before anything is read; what is known of the turn of another mount.  NULL: it begins.
  *
  * Returns 0 when it is committed, or a negative errno: then nothing is, the caller has to end the
  * transaction by ROLLBACK, and *ret_failed is the request whose fault it was, or NULL.
  * SQL_HEAD_FAILED: something has happened that this mount has not read.  For the writer only. */
 int sql_transaction(struct sql *store, struct sql_request *first, struct sql_request *end,
-		    bool locked, struct sql_request **ret_failed);
+		    struct sql_turn *turn, struct sql_request **ret_failed);
 
 /* Whether another program has changed what a request writes and nobody has digested it: -ESTALE.
  * Outside of transactions; for the writer only. */

@@ -70,17 +70,19 @@ static int join_again(struct sql *store)
 
 static int look(struct sql *store, struct sql_link *link)
 {
-	struct sql_state state;
+	struct sql_state state, others;
 	bool tell, untell;
 	int r = ask_state(store, link, &state);
 
-	if (r == 0)
-		r = sql_mounts_read(store, link, state.epoch);
-	if (r == 0)
-		r = sql_feed_read(store, link, state.n);
 	if (r < 0)
 		return r;
 	sql_state_learn(store, &state);
+	pthread_mutex_lock(&store->state.lock);
+	tell = state.epoch != store->state.epoch;
+	pthread_mutex_unlock(&store->state.lock);
+	r = tell ? sql_others_read(store, link, &others) : 0;
+	if (r < 0)
+		return r;
 	pthread_mutex_lock(&store->state.lock);
 	tell = store->state.untold && !store->state.alone;
 	untell = !store->state.untold && store->state.alone && store->number && !store->guest;
@@ -112,10 +114,14 @@ static int beat(struct sql *store, struct sql_beats *beats)
 
 	/* Of a server that takes no writes others are not heard either. */
 	store->barred = r == -EROFS;
+	if (r == 0 && sql_is_mount(store))
+		r = sql_feed_tell(store, store->watch.link);
+	if (r == 0 && sql_is_mount(store))
+		r = sql_feed_trim(store, store->watch.link);
 	if (r == 0 && !store->backend.read_only && !store->guest)
 		r = sql_triggers_watch(store);
 	/* A lock that somebody has: the next time. */
-	r = r == -EBUSY ? 0 : r;
+	r = r == -EBUSY || r == -EDEADLK ? 0 : r;
 	if (r == -EROFS) {
 		beats->steady = sql_milliseconds();
 		beats->last = beats->steady - BEAT_MS + BARRED_MS;
@@ -150,16 +156,13 @@ static void *watch(void *arg)
 	struct sql *store = arg;
 	struct sql_beats beats = { .last = sql_milliseconds(), .steady = sql_milliseconds() };
 	int64_t busy_at = 0, now;
-	uint64_t seen = 0, before;
 
 	do {
 		now = sql_milliseconds();
-		before = seen;
 		look_or_connect(store, now, &beats);
 		sql_pool_rest(store);
 		pthread_mutex_lock(&store->state.lock);
-		seen = store->state.seen + store->state.changes;
-		if (seen != before || !store->state.alone)
+		if (store->state.changes || !store->state.alone)
 			busy_at = now;
 		pthread_mutex_unlock(&store->state.lock);
 	} while (pause_for(store, now - busy_at < IDLE_AFTER ? POLL_MS : IDLE_MS));

@@ -33,7 +33,8 @@ struct batch {
 	size_t owned_count;
 	size_t owned_room;
 	int error;
-	bool behind; /* sets backend_op.behind of all that is added from now on */
+	bool behind;		       /* sets backend_op.behind of all that is added from now on */
+	struct backend_append *append; /* of the commit, or NULL */
 	struct batch_growth growth[4];
 	size_t growths;
 };

@@ -143,6 +143,10 @@ enum { TIMES_INTERVAL = 500, TIMES_INTERVAL_SHARED = 100 };
 
 /* Write the times that only memory has, and small writes that are buffered.  No lock is held. */
 int tree_write_times(struct tree *tree);
+/* Whether an append writes the times at once for other mounts: the first ones to an open list do,
+ * and the others as often as times are written anyway.  A close writes the last.  Under
+ * inode.lock. */
+bool shared_times_due(struct shared_times *times);
 /* Write the times of one open file, if other mounts need them.  No lock is held. */
 int file_write_times(struct tree *tree, struct inode *inode);
 

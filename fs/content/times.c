@@ -8,6 +8,10 @@
 #include "fs/content/content.h"
 #include "fs/inode/commit.h"
 #include "fs/inode/inodes.h"
+#include "backend/base/tick.h"
+
+/* Appends to an open list that write its times at once beside other mounts. */
+enum { SHARED_FIRST = 16 };
 
 /* An array of its own, since the inodes are linked into the list again as soon as they change. */
 static int times_take(struct tree *tree, struct inodes *times)
@@ -95,4 +99,15 @@ int tree_write_times(struct tree *tree)
 {
 	/* Another mount may have changed one of these nodes. */
 	return TREE_RETRY(tree, write_times_once(tree));
+}
+
+bool shared_times_due(struct shared_times *times)
+{
+	const int64_t interval = TIMES_INTERVAL_SHARED * (int64_t)1000000;
+	int64_t now = tick_now();
+
+	if (times->appends >= SHARED_FIRST && now - times->at < interval)
+		return false;
+	times->at = now;
+	return true;
 }

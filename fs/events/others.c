@@ -27,7 +27,11 @@
 #include "backend/base/array.h"
 
 /* Limits for the notes that are held. */
-enum { HELD_MOST = EVENTS_MOST, HELD_BYTES = EVENTS_BYTES };
+enum {
+	HELD_MOST = EVENTS_MOST,
+	HELD_BYTES = EVENTS_BYTES,
+	PATH_DEPTH = 64, /* directories above a file, of which the path is told */
+};
 
 /* A note with texts of its own, and the file that it is about. */
 struct held_note {
@@ -35,6 +39,7 @@ struct held_note {
 	char *texts;
 	size_t place; /* among all notes */
 	uint64_t node;
+	bool placed; /* its name is that which the file has in the view */
 };
 
 static void take_text(struct bytes *text, char **at)
@@ -83,10 +88,107 @@ static bool is_hidden(struct view *view, const struct backend_feed *feed)
 	return r != -ENOENT;
 }
 
-void telling_add(struct telling *telling, const struct tree *tree, struct view *view,
-		 const struct backend_feed *feed)
+static int put_in_front(struct view *view, const struct backend_node *node, struct buf *path)
 {
+	_cleanup_(buf_done) struct buf whole = { 0 };
+	int r = ASK(view, entry_name, node->parent, node->entry, &whole);
+
+	if (r == 0 && path->size)
+		r = buf_append_byte(&whole, '/');
+	if (r == 0)
+		r = buf_append_bytes(&whole, buf_bytes(path));
+	if (r < 0)
+		return r;
+	buf_done(path);
+	*path = whole;
+	whole = (struct buf){ 0 };
+	return 0;
+}
+
+/* The path of a file: what is at the root is reached, or nothing is said of one in the trash. */
+static int find_path(struct view *view, uint64_t ino, struct buf *path)
+{
+	struct backend_node node;
+	int r = 0;
+
+	for (unsigned depth = 0; r == 0 && ino != BACKEND_ROOT; depth++) {
+		if (ino == BACKEND_TRASH || depth == PATH_DEPTH) {
+			buf_clear(path);
+			return 0;
+		}
+		r = ASK(view, node_get, ino, &node);
+		if (r < 0)
+			break;
+		r = put_in_front(view, &node, path);
+		ino = node.parent;
+		backend_node_done(&node);
+	}
+	if (r < 0)
+		buf_clear(path);
+	return r == -ENOENT ? 0 : r;
+}
+
+/* Where a file lies, which a note says of names alone: as the view has it.  The texts are the
+ * feed's then. */
+static int place(struct view *view, struct backend_feed *feed, struct buf *name, struct buf *path)
+{
+	const uint64_t ino = feed->what == BACKEND_FEED_NODE ? feed->ino : feed->node;
+	struct backend_node node;
+	int r = ino && ino != BACKEND_ROOT ? ASK(view, node_get, ino, &node) : -ENOENT;
+
+	if (r < 0)
+		return r == -ENOENT ? 0 : r;
+	r = ASK(view, entry_name, node.parent, node.entry, name);
+	if (r == 0) {
+		feed->name = buf_bytes(name);
+		feed->parent = node.parent;
+		r = find_path(view, ino, path);
+	}
+	if (r == 0 && path->size)
+		feed->path = buf_bytes(path);
+	backend_node_done(&node);
+	return r == -ENOENT ? 0 : r;
+}
+
+/* A name has gone: until then the file had it. */
+static void place_before(struct telling *telling, const struct backend_feed *went)
+{
+	for (size_t i = 0; i < telling->count; i++) {
+		struct held_note *note = &telling->note[i];
+		struct backend_feed feed = note->feed;
+		struct held_note again;
+
+		if (note->node != went->node || !note->placed)
+			continue;
+		feed.name = went->name;
+		feed.parent = went->ino;
+		feed.path = went->path;
+		if (note_copy(&feed, &again) < 0) {
+			telling->lost = true;
+			return;
+		}
+		free(note->texts);
+		again.place = note->place;
+		*note = again;
+	}
+}
+
+void telling_add(struct telling *telling, const struct tree *tree, struct view *view,
+		 const struct backend_feed *told)
+{
+	_cleanup_(buf_done) struct buf name = { 0 };
+	_cleanup_(buf_done) struct buf path = { 0 };
+	struct backend_feed known, *feed = &known;
+	bool placed = !told->name.data &&
+		      (told->what == BACKEND_FEED_NODE || told->what == BACKEND_FEED_ROWS);
+
 	if (telling->lost || !events_wanted(&tree->events))
+		return;
+	known = *told;
+	telling->lost = placed && place(view, feed, &name, &path) < 0;
+	if (told->what == BACKEND_FEED_ENTRY && told->gone)
+		place_before(telling, told);
+	if (telling->lost)
 		return;
 	telling->bytes += note_size(feed);
 	telling->lost = feed->what == BACKEND_FEED_ANYTHING || telling->count == HELD_MOST ||
@@ -96,6 +198,7 @@ void telling_add(struct telling *telling, const struct tree *tree, struct view *
 	if (telling->lost)
 		return;
 	telling->note[telling->count].place = telling->count;
+	telling->note[telling->count].placed = placed;
 	telling->count++;
 }
 

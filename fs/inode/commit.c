@@ -118,7 +118,9 @@ int tree_commit_source(struct tree *tree, struct batch *batch, struct backend_ba
 
 int tree_commit(struct tree *tree, struct batch *batch, unsigned flags)
 {
-	struct backend_batch source = { .ops = batch->ops, .count = batch->count };
+	struct backend_batch source = { .ops = batch->ops,
+					.count = batch->count,
+					.append = batch->append };
 
 	if (batch->error || !batch->count)
 		return batch->error;
@@ -153,6 +155,7 @@ int tree_commit_file(struct tree *tree, struct inode *inode, struct batch *batch
 	struct backend_batch source = {
 		.ops = batch->ops,
 		.count = batch->count,
+		.append = batch->append,
 		.visible = on_file_visible,
 		.visible_arg = &commit,
 	};

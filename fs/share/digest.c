@@ -470,23 +470,20 @@ static int digest_anything(struct digesting *digesting)
 
 static int digest_rows(struct digesting *digesting, const struct backend_feed *feed)
 {
-	struct backend_node node;
 	struct inode *inode;
 	int r;
 
 	/* What the file was before is told of its node. */
 	if (feed->moved)
 		return 0;
-	r = ASK(&digesting->view, node_find, feed->session, feed->key, &node);
+	r = rows_inode(digesting->tree, &digesting->view, feed, &inode);
 	if (r < 0)
-		return r == -ENOENT ? 0 : r;
-	inode = inode_known(digesting->tree, node.ino);
-	backend_node_done(&node);
+		return r;
 	if (!inode)
 		return 0;
 	if (!inode->gone && inode_is_draft(inode)) {
 		draft_stays(inode);
-	} else if (!inode->gone) {
+	} else if (!inode->gone && !rows_are_known(inode, feed)) {
 		const bool grew =
 			feed->behind || (feed->added && is_behind_list(inode, feed->first));
 		const bool adds =

@@ -130,6 +130,11 @@ int reconcile_add(struct reconciling *reconciling, const struct backend_change *
 		  bool logged);
 /* Whether it is one of those that are collected because somebody waits for them. */
 bool reconcile_has(const struct reconciling *reconciling, const struct backend_change *change);
+/* Whether they stand before some that this mount has appended: the store has said where. */
+bool rows_are_known(const struct inode *inode, const struct backend_feed *feed);
+/* The inode of the file that has the rows, if it is known, as a reference; or NULL. */
+int rows_inode(struct tree *tree, struct view *view, const struct backend_feed *feed,
+	       struct inode **ret_inode);
 /* The key's bytes are borrowed. */
 void reconcile_done(const struct changed_key *key, struct batch *batch);
 

@@ -75,3 +75,20 @@ void reconcile_done(const struct changed_key *key, struct batch *batch)
 	if (key->logged)
 		batch_change_done(batch, key_session(key), key_key(key), key->stamp);
 }
+
+bool rows_are_known(const struct inode *inode, const struct backend_feed *feed)
+{
+	return feed->behind && feed->added && inode->loaded && inode->node.kind == BACKEND_LIST &&
+	       feed->first < inode->list.next;
+}
+
+int rows_inode(struct tree *tree, struct view *view, const struct backend_feed *feed,
+	       struct inode **ret_inode)
+{
+	struct backend_node node = { .ino = feed->node };
+	int r = feed->node ? 0 : ASK(view, node_find, feed->session, feed->key, &node);
+
+	*ret_inode = r == 0 ? inode_known(tree, node.ino) : NULL;
+	backend_node_done(&node);
+	return r == -ENOENT ? 0 : r;
+}

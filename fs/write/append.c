@@ -43,13 +43,8 @@
 #include "fs/inode/inodes.h"
 #include "fs/inode/waiting.h"
 #include "fs/write/handle.h"
-#include "backend/base/tick.h"
 
-enum {
-	CHARACTER_MAX = 4, /* bytes of a character in UTF-8 */
-	SHARED_FIRST = 16, /* appends to an open list that write its times at once beside other
-			      mounts */
-};
+enum { CHARACTER_MAX = 4 }; /* bytes of a character in UTF-8 */
 
 struct appending {
 	struct tree *tree;
@@ -59,6 +54,7 @@ struct appending {
 	int64_t mtime;
 	int64_t first;	      /* index of the first row that this batch adds, or changes */
 	uint64_t piece_lines; /* that this batch adds */
+	bool anywhere;	      /* what other mounts have appended may come before it */
 	bool warned;	      /* the log knows of a bad line */
 	bool rewritten;	      /* a row that was there becomes another one */
 	const struct face *by;
@@ -282,13 +278,6 @@ static void learn_tail(struct list_state *list, struct bytes tail, const struct 
 	list->tail_spoilt = error->offset + CHARACTER_MAX <= tail.size;
 }
 
-static bool append_shall_glue(struct tree *tree, bool own_tail, struct bytes glued,
-			      struct bytes line)
-{
-	return own_tail || tree->options.exact || lines_is_row(glued, NULL) ||
-	       !lines_is_row(line, NULL);
-}
-
 static int stop_at_row(void *arg, int64_t index, struct bytes data)
 {
 	(void)index, (void)data;
@@ -361,28 +350,68 @@ static int append_to_tail(struct appending *appending, const struct line *first,
 	return 0;
 }
 
-/* Whether this append writes the times at once for other mounts: the first ones to an open list do,
- * and the others as often as times are written anyway.  A close writes the last. */
-static bool times_are_due(struct shared_times *times)
+/* Whether all that the batch does is to insert rows of whole lines behind whole lines. */
+static bool adds_rows_only(const struct appending *appending)
 {
-	const int64_t interval = TIMES_INTERVAL_SHARED * (int64_t)1000000;
-	int64_t now = tick_now();
+	bool rows = !appending->inode->list.tail_size && !appending->list.tail_size;
 
-	if (times->appends >= SHARED_FIRST && now - times->at < interval)
-		return false;
-	times->at = now;
-	return true;
+	for (size_t i = 0; rows && i < appending->batch.count; i++)
+		rows = appending->batch.ops[i].type == BACKEND_ROW_INSERT ||
+		       appending->batch.ops[i].type == BACKEND_MARK_PUT;
+	return rows;
+}
+
+/* Lines of others, which are not digested yet, stand before those that are committed: so much is
+ * known of them that their notes say nothing new (digest_rows()). */
+static void append_behind_others(struct appending *appending, const struct backend_append *append,
+				 uint64_t size_before)
+{
+	struct inode *inode = appending->inode;
+	struct list_state *list = &appending->list;
+	const int64_t rows = append->first - append->expected;
+
+	list->next += rows;
+	list->tail_row += rows;
+	list->mark_rows += (uint64_t)rows;
+	list->size += append->bytes;
+	inode->list = *list;
+	inode->stored_known = false;
+	inode->version++;
+	inode_extended(inode, inode->version - 1);
+	notes_change(appending->notes, appending->tree, inode, CHANGE_GREW, size_before, NULL);
+}
+
+static void append_behind_known(struct appending *appending, uint64_t size_before)
+{
+	struct inode *inode = appending->inode;
+	bool tail_changed = inode->list.tail_size != 0;
+
+	inode->list = appending->list;
+	if (tail_changed) {
+		inode->version++;
+		inode_extended(inode, inode->version - 1);
+	}
+	notes_change(appending->notes, appending->tree, inode, CHANGE_GREW, size_before,
+		     appending->by);
 }
 
 static int append_commit(struct appending *appending)
 {
 	struct inode *inode = appending->inode;
 	struct backend_node node = inode->node;
-	bool tail_changed = inode->list.tail_size != 0;
+	struct backend_append append = {
+		.session = node.session,
+		.key = node.key,
+		.expected = appending->first,
+		.first = appending->first,
+	};
 	bool shared = backend_is_shared(appending->tree->backend);
 	uint64_t size = inode->list.size;
 	bool with_node;
 	int r;
+
+	if (shared && appending->anywhere && adds_rows_only(appending))
+		appending->batch.append = &append;
 
 	node.mtime = appending->mtime;
 	node.ctime = time_now();
@@ -392,7 +421,7 @@ static int append_commit(struct appending *appending)
 	if (appending->rewritten)
 		node_rewritten(&node);
 	with_node = node.flags != inode->node.flags || appending->rewritten || inode->synced ||
-		    (shared && times_are_due(&inode->shared_times));
+		    (shared && shared_times_due(&inode->shared_times));
 	if (node.flags != inode->node.flags)
 		batch_node_put(&appending->batch, &node);
 	else if (with_node)
@@ -402,7 +431,8 @@ static int append_commit(struct appending *appending)
 			       0);
 	else
 		batch_guard(&appending->batch, node.ino, false);
-	batch_guard_rows(&appending->batch, node.session, node.key);
+	if (!appending->batch.append)
+		batch_guard_rows(&appending->batch, node.session, node.key);
 	/* What it has inherited did not count until now. */
 	batch_grows(&appending->batch, node.parent,
 		    (int64_t)(appending->list.size - (inode->inherits ? 0 : size)));
@@ -424,37 +454,14 @@ static int append_commit(struct appending *appending)
 	inode->synced = inode->sync_soon = false;
 	inode->node = node;
 	inode->inherits = false; /* now it has written to them */
-	inode->list = appending->list;
-	if (tail_changed) {
-		inode->version++;
-		inode_extended(inode, inode->version - 1);
-	}
-	notes_change(appending->notes, appending->tree, inode, CHANGE_GREW, size, appending->by);
+	if (append.first != append.expected)
+		append_behind_others(appending, &append, size);
+	else
+		append_behind_known(appending, size);
 	notes_happened(appending->notes, appending->tree,
 		       &(struct happened){
-			       .what = EVENT_APPEND, .inode = inode, .first = appending->first });
+			       .what = EVENT_APPEND, .inode = inode, .first = append.first });
 	return 0;
-}
-
-int append_to_stage(struct tree *tree, struct stage *stage, struct bytes data, bool own_tail)
-{
-	_cleanup_(buf_done) struct buf glued = { 0 };
-	struct bytes content, tail, rest = data;
-	struct line first;
-	int r;
-
-	r = stage_map(stage, &content);
-	if (r < 0)
-		return r;
-	tail = lines_tail(content);
-	if (tail.size && lines_next(&rest, &first)) {
-		r = buf_append_bytes(&glued, tail);
-		if (r == 0)
-			r = buf_append_bytes(&glued, first.text);
-		if (r == 0 && !append_shall_glue(tree, own_tail, buf_bytes(&glued), first.text))
-			r = stage_write(stage, stage->size, BYTES("\n"));
-	}
-	return r < 0 ? r : stage_write(stage, stage->size, data);
 }
 
 /* A draft: by the same rules, in a stage. */
@@ -472,7 +479,7 @@ static int append_to_draft(struct tree *tree, struct view *view, struct inode *i
 	return save_extend(tree, inode, &stage, mtime, notes);
 }
 
-int append_lines(struct tree *tree, struct inode *inode, struct bytes data, bool own_tail,
+int append_lines(struct tree *tree, struct inode *inode, struct bytes data, unsigned how,
 		 int64_t mtime, const struct face *by, struct notes *notes)
 {
 	_cleanup_(buf_done) struct buf glued = { 0 };
@@ -482,10 +489,12 @@ int append_lines(struct tree *tree, struct inode *inode, struct bytes data, bool
 		.inode = inode,
 		.view = &view,
 		.mtime = mtime,
+		.anywhere = how & APPEND_ANYWHERE,
 		.by = by,
 		.notes = notes,
 		.batch = { .behind = true },
 	};
+	const bool own_tail = how & APPEND_OWN_TAIL;
 	struct line line;
 	int r = 0;
 

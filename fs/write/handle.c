@@ -181,7 +181,7 @@ static int append_behind_piece(struct tree *tree, struct handle *handle, struct 
 			       struct notes *notes)
 {
 	uint64_t before = handle->writing->piece.size;
-	bool own = handle_owns_tail(tree, handle);
+	const unsigned how = handle_append_how(tree, handle);
 	struct bytes all = lines;
 	int r = 0;
 
@@ -191,7 +191,7 @@ static int append_behind_piece(struct tree *tree, struct handle *handle, struct 
 			r = stage_map(&handle->writing->piece, &all);
 	}
 	if (r == 0)
-		r = append_lines(tree, handle->inode, all, own, time_now(), handle->face, notes);
+		r = append_lines(tree, handle->inode, all, how, time_now(), handle->face, notes);
 	if (r < 0 && before)
 		stage_truncate(&handle->writing->piece, before);
 	if (r == 0)

@@ -103,12 +103,25 @@ int newer_meet(struct tree *tree, struct writing *writing, enum newer newer, str
 
 /* append.c */
 
-/* Append bytes to a list: whole lines, of which the last one may lack its newline.  own_tail: the
- * list's tail was written by the same writer, so the first line goes on with it.  mtime is the time
- * of change.  by: the face that the kernel has written through, or NULL.  Committed when it
- * returns.  Under inode.lock; -EIO: its key is quarantined. */
-int append_lines(struct tree *tree, struct inode *inode, struct bytes data, bool own_tail,
+enum append_how {
+	/* The list's tail was written by the same writer, so the first line goes on with it. */
+	APPEND_OWN_TAIL = 1 << 0,
+	/* Behind what other mounts have appended meanwhile, as O_APPEND says. */
+	APPEND_ANYWHERE = 1 << 1,
+};
+static inline unsigned handle_append_how(struct tree *tree, const struct handle *handle)
+{
+	return (handle_owns_tail(tree, handle) ? APPEND_OWN_TAIL : 0U) |
+	       (handle->flags & O_APPEND ? APPEND_ANYWHERE : 0U);
+}
+
+/* Append bytes to a list: whole lines, of which the last one may lack its newline.  how: enum
+ * append_how.  mtime is the time of change.  by: the face that the kernel has written through, or
+ * NULL.  Committed when it returns.  Under inode.lock; -EIO: its key is quarantined. */
+int append_lines(struct tree *tree, struct inode *inode, struct bytes data, unsigned how,
 		 int64_t mtime, const struct face *by, struct notes *notes);
+/* Whether a line that comes behind a tail is glued to it; glued: both. */
+bool append_shall_glue(struct tree *tree, bool own_tail, struct bytes glued, struct bytes line);
 /* The same for the bytes of a list in a stage. */
 int append_to_stage(struct tree *tree, struct stage *stage, struct bytes data, bool own_tail);
 /* Whether a line (without its newline) would be JSON, or blank, if append_lines() appended it: 1; 0

@@ -39,7 +39,7 @@ static int join_piece(struct tree *tree, struct handle *handle, struct notes *no
 	}
 	r = stage_map(&handle->writing->piece, &piece);
 	if (r == 0)
-		r = append_lines(tree, inode, piece, handle_owns_tail(tree, handle),
+		r = append_lines(tree, inode, piece, handle_append_how(tree, handle),
 				 handle->writing->times_set ? inode->node.mtime :
 							      handle->writing->written,
 				 NULL, notes);

@@ -29,7 +29,7 @@ Test(mounts, tell_what_another_program_has_done, .fini = close_stores)
 		       "state_data) VALUES ('sess', 'messages', 4, '1')");
 	other_close(db);
 	cr_expect_eq(backend_commit(one, &done, 1, BACKEND_ANYWAY), 0);
-	cr_expect_str_eq(followed(two), "file 5 in 1 named k at k foreign +1 to 5");
+	cr_expect_str_eq(followed(two), "file 5 in 0 foreign +1 to 5");
 }
 
 static void use_meanwhile(void *arg)

@@ -343,12 +343,12 @@ Mounts(each_note_tells_what_was_done_to_which_file)
 	dir.mode = S_IFDIR | 0755;
 	COMMIT(one, node_put(&dir), node_put(&node), entry_put(1, 6, BYTES("d"), 4),
 	       entry_put(4, 7, BYTES("k"), 5));
-	cr_expect_str_eq(followed(two), "file 4 in 1 named d at d, file 5 in 4 named k at d/k, "
+	cr_expect_str_eq(followed(two), "file 4 in 0, file 5 in 0, "
 					"file 4 in 1 named d at d, file 5 in 4 named k at d/k");
 	COMMIT(one, row_insert(S, K, 0, BYTES("1")), row_insert(S, K, 1, BYTES("2")));
-	cr_expect_str_eq(followed(two), "file 5 in 4 named k at d/k +2 to 2");
+	cr_expect_str_eq(followed(two), "file 5 in 0 +2 to 2");
 	COMMIT(one, row_put(S, K, 0, BYTES("3")), row_delete(S, K, 1, INT64_MAX));
-	cr_expect_str_eq(followed(two), "file 5 in 4 named k at d/k +1 to 1 -1");
+	cr_expect_str_eq(followed(two), "file 5 in 0 +1 to 1 -1");
 	COMMIT(one, row_insert(S, BYTES("other"), 0, BYTES("1")));
 	cr_expect_str_eq(followed(two), "file 0 in 0 +1 to 1", "no file has these");
 	COMMIT(one, entry_delete(4, 7), entry_put(1, 8, BYTES("to"), 5));
@@ -440,6 +440,104 @@ Mounts(a_batch_fails_by_what_it_changes_or_depends_on_alone)
 	cr_expect_eq(COMMIT(two, op_of(BACKEND_GUARD, 5)), -ESTALE);
 	digest(two);
 	cr_expect_eq(COMMIT(two, op_of(BACKEND_GUARD, 5)), 0);
+}
+
+/* Rows that are appended to the list of node 5, of which so many are known; *ret_first becomes the
+ * index of the first. */
+static int append(struct backend *backend, int64_t known, const char *texts, int64_t *ret_first)
+{
+	struct backend_append appended = { S, K, known, -1, 99 };
+	struct backend_op ops[8];
+	struct backend_batch batch = { .ops = ops, .append = &appended };
+	int r;
+
+	ops[batch.count++] = mark_put(5, 1000 + (uint64_t)known, known);
+	for (; *texts; texts++)
+		ops[batch.count++] =
+			behind(row_insert(S, K, known++, bytes_make((char *)texts, 1)));
+	ops[batch.count++] = op_of(BACKEND_GUARD, 5);
+	r = backend->ops->commit(backend, &batch, 0);
+	*ret_first = appended.first;
+	if (r == 0)
+		cr_expect_eq(appended.bytes, 2 * (uint64_t)(appended.first - appended.expected));
+	return r;
+}
+
+static int64_t mark_at(struct backend *backend, uint64_t offset)
+{
+	struct backend_snapshot *snapshot = look(backend);
+	struct backend_mark mark = { .index = -1 };
+	int r = backend->ops->mark_find(backend, snapshot, 5, offset, &mark);
+
+	unlook(backend, snapshot);
+	return r == 0 && mark.offset == offset ? mark.index : -1;
+}
+
+static void make_list(struct backend_node *node)
+{
+	*node = state_node(5, S, K);
+	node->kind = BACKEND_LIST;
+	COMMIT(one, node_put(node), row_insert(S, K, 0, BYTES("0")));
+	digest(two);
+	look_around(one);
+}
+
+Mounts(appends_go_behind_those_that_are_not_digested)
+{
+	struct backend_node node;
+	int64_t first;
+
+	make_list(&node);
+	cr_expect_eq(append(one, 1, "ab", &first), 0);
+	cr_expect_eq(first, 1);
+	cr_expect_eq(append(two, 1, "cd", &first), 0);
+	cr_expect_eq(first, 3);
+	cr_expect_eq(append(one, 3, "e", &first), 0);
+	cr_expect_eq(first, 5);
+	cr_expect_eq(append(two, 5, "f", &first), 0);
+	cr_expect_eq(first, 6);
+	cr_expect_str_eq(waiting(one), "rows sess/messages from 3 added behind, "
+				       "rows sess/messages from 6 added behind");
+	cr_expect_str_eq(waiting(two), "rows sess/messages from 1 added behind, "
+				       "rows sess/messages from 5 added behind");
+	cr_expect_str_eq(rows_of(two, S, K), "0=0 1=a 2=b 3=c 4=d 5=e 6=f");
+	cr_expect_eq(mark_at(one, 1001), 1);
+	cr_expect_eq(mark_at(one, 1003), -1, "it is the place of other bytes");
+	digest(two);
+	cr_expect_eq(append(two, 7, "g", &first), 0);
+	cr_expect_eq(first, 7);
+	cr_expect_eq(mark_at(one, 1007), 7);
+}
+
+Mounts(appends_go_behind_nothing_else_that_is_not_digested)
+{
+	const unsigned times = BACKEND_MTIME | BACKEND_CTIME;
+	struct backend_node node;
+	int64_t first;
+
+	make_list(&node);
+	COMMIT(one, node_set(&node, times, 0));
+	cr_expect_eq(append(two, 1, "a", &first), 0, "times are not in the way");
+	digest(one);
+	digest(two);
+	COMMIT(one, behind(piece_put(5, 2, 0, BYTES("torn"))));
+	cr_expect_eq(append(two, 2, "b", &first), -ESTALE);
+	digest(two);
+	COMMIT(one, row_put(S, K, 0, BYTES("1")));
+	cr_expect_eq(append(two, 2, "b", &first), -ESTALE, "it is saved");
+	digest(two);
+	COMMIT(one, row_insert(S, K, 2, BYTES("1")));
+	cr_expect_eq(append(two, 2, "b", &first), -ESTALE, "it is saved with one row more");
+	digest(two);
+	node.flags = BACKEND_NO_NEWLINE;
+	COMMIT(one, node_put(&node));
+	cr_expect_eq(append(two, 3, "b", &first), -ESTALE);
+	digest(two);
+	node.key = BYTES("other");
+	COMMIT(one, node_put(&node));
+	cr_expect_eq(append(two, 3, "b", &first), -ESTALE, "it has gone elsewhere");
+	digest(two);
+	cr_expect_str_eq(rows_of(two, S, K), "0=1 1=a 2=1");
 }
 
 Mounts(nobody_commits_as_the_only_one_who_is_not)

@@ -558,7 +558,7 @@ static void cut_off(const char *number)
 		usleep(2000);
 }
 
-/* That by which somebody waits for the row of the store. */
+/* That by which somebody waits for a gate. */
 static void cut_off_writer(void)
 {
 	const char *found = "";
@@ -568,7 +568,7 @@ static void cut_off_writer(void)
 		found = server_asks(
 			is_mysql() ?
 				"SELECT id FROM information_schema.processlist "
-				"WHERE db = DATABASE() AND info LIKE 'UPDATE sessfs_store SET%'" :
+				"WHERE db = DATABASE() AND info LIKE 'UPDATE sessfs_gate SET%'" :
 				"SELECT pid FROM pg_stat_activity WHERE "
 				"wait_event_type = 'Lock' AND datname = "
 				"current_database()");
@@ -627,10 +627,10 @@ Test(others, that_end_a_mount_whose_connection_is_lost_leave_its_change_in_doubt
 	int r = 0;
 
 	begin_two();
-	server_begins("UPDATE sessfs_store SET epoch = epoch + 1 WHERE id = 1");
+	server_begins("UPDATE sessfs_gate SET guard = 0");
 	cr_assert_eq(pthread_create(&thread, NULL, commit_one, &r), 0);
 	cut_off_writer();
-	server_runs("DELETE FROM sessfs_mount WHERE number = 1");
+	end_first();
 	server_ends();
 	pthread_join(thread, NULL);
 	cr_expect_eq(r, -EIO, "it is not made again: %d", r);
@@ -853,6 +853,61 @@ Test(others, come_while_a_long_transaction_is_made_and_are_told_of_uses_behind_i
 	cr_expect_str_eq(rows_of(one, S, K), "0=1 1=2");
 	while (strcmp(server_asks("SELECT COUNT(*) FROM sessfs_use"), "1") != 0)
 		backend_change_wait(one, 20);
+}
+
+/* What another mount commits in the middle of a transaction of this one. */
+struct amid {
+	const struct backend_op *op;
+	int r;
+	bool done;
+};
+
+static int commit_amid(struct backend_batch *batch)
+{
+	struct amid *amid = batch->arg;
+	static struct backend_op op;
+	struct backend_batch other = { .ops = amid->op, .count = 1 };
+
+	if (amid->done)
+		return 0;
+	amid->done = true;
+	/* Without waiting, since this thread is the one that would be waited for. */
+	amid->r = two->ops->commit(two, &other, BACKEND_AT_ONCE);
+	op = row_insert(S, K, 1, BYTES("2"));
+	batch->ops = &op;
+	batch->count = 1;
+	return 1;
+}
+
+static int commit_beside(const struct backend_op *op)
+{
+	const struct backend_op first = row_insert(S, K, 0, BYTES("1"));
+	struct amid amid = { .op = op };
+	struct backend_batch batch = {
+		.ops = &first, .count = 1, .more = commit_amid, .arg = &amid
+	};
+
+	cr_expect_eq(one->ops->commit(one, &batch, 0), 0);
+	cr_expect_eq(COMMIT(one, row_delete(S, K, 0, 1)), 0);
+	digest(one);
+	digest(two);
+	return amid.r;
+}
+
+Test(others, wait_for_a_transaction_that_has_to_do_with_theirs_and_for_no_other)
+{
+	const struct backend_op same = row_insert(S, K, 7, BYTES("1"));
+	const struct backend_op guard = { .type = BACKEND_GUARD, .session = S, .key = K };
+	const struct backend_op other = row_insert(S, BYTES("other"), 0, BYTES("1"));
+	const struct backend_op file = {
+		.type = BACKEND_XATTR_PUT, .ino = 9, .name = BYTES("user.a"), .data = BYTES("1")
+	};
+
+	begin_two();
+	cr_expect_eq(commit_beside(&same), -EBUSY);
+	cr_expect_eq(commit_beside(&guard), -EBUSY);
+	cr_expect_eq(commit_beside(&other), 0);
+	cr_expect_eq(commit_beside(&file), 0);
 }
 
 /* For as long as a lease is. */

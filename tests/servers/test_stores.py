@@ -426,7 +426,7 @@ def set_up(box, kind):
     for version, word in ((1, "an older sessfs"), (99, "a newer sessfs")):
         with base.connect() as client:
             client.query(f"UPDATE {schema}sessfs_store SET version = {version}")
-        refused(box, url, f"has the format {version}, and this sessfs knows the format 2 alone")
+        refused(box, url, f"has the format {version}, and this sessfs knows the format 3 alone")
         refused(box, base.url, word)
         done = box.sessfs("setup", base.url)
         same((done.returncode, done.stdout), (1, b""), "setup")
@@ -778,7 +778,7 @@ def is_had_by_one_that_is_not_here(box, kind):
     now = {"mysql": "UTC_TIMESTAMP(6)", "postgresql": "clock_timestamp()"}[kind]
     with base.connect() as client:
         client.query(f"INSERT INTO {TABLE.replace('agentscope_sessions', 'sessfs_mount')} (number, "
-                     f"guest, owner, seen_at, known) VALUES (99, 0, 'somebody', {now}, 0)")
+                     f"guest, owner, seen_at) VALUES (99, 0, 'somebody', {now})")
     done = box.sessfs("mount", "-o", "exclusive", base.url, box.new_folder("mnt"))
     said = done.stderr.decode()
     assert "already mounted by somebody; no mount here has this URL" in said, said
@@ -791,6 +791,56 @@ def test_who_has_mariadb_elsewhere_is_to_be_unmounted_there(box):
 
 def test_who_has_postgresql_elsewhere_is_to_be_unmounted_there(box):
     is_had_by_one_that_is_not_here(box, "postgresql")
+
+
+# The time of the table of mounts, and now.
+TIMES = {
+    "mysql": ("DATETIME(6)", "UTC_TIMESTAMP(6)"),
+    "postgresql": ("TIMESTAMPTZ", "clock_timestamp()"),
+}
+
+
+def make_old(client, kind, prefix):
+    """As the format before left it: there were no gates, and what mounts told was numbered
+    otherwise."""
+    for table in ("mount", "feed", "known", "gate"):
+        client.query(f"DROP TABLE {prefix}sessfs_{table}")
+    client.query(f"CREATE TABLE {prefix}sessfs_mount (number BIGINT NOT NULL PRIMARY KEY, guest "
+                 f"INT NOT NULL, owner VARCHAR(255), seen_at {TIMES[kind][0]} NOT NULL, lane "
+                 "BIGINT NOT NULL DEFAULT 0, known BIGINT NOT NULL)")
+    client.query(f"CREATE TABLE {prefix}sessfs_feed (n BIGINT NOT NULL PRIMARY KEY, mount BIGINT)")
+    client.query(f"UPDATE {prefix}sessfs_store SET version = 2")
+    client.query(f"INSERT INTO {prefix}sessfs_mount (number, guest, owner, seen_at, known) VALUES "
+                 f"(99, 0, 'somebody', {TIMES[kind][1]}, 0)")
+
+
+def is_brought_up_to_date(box, kind):
+    base = start(box, kind).database()
+    prefix = TABLE.replace("agentscope_sessions", "")
+    lines = b"".join(b'{"line":%d}\n' % n for n in range(300))
+    run(box, "put", base.url, "s/l.jsonl", stdin=lines)
+    with base.connect() as client:
+        make_old(client, kind, prefix)
+        refused(box, base.url, "is mounted by an older sessfs; unmount it")
+        client.query(f"UPDATE {prefix}sessfs_mount SET seen_at = seen_at - INTERVAL '20' SECOND")
+    done = box.sessfs("check", base.url)
+    same(done.returncode, 2, "status of what may not write")
+    assert b"is a store of an older sessfs; mount it once for writing" in done.stderr, done.stderr
+    mount = box.mount(store=base.url)
+    same(read(mount.at("s", "l.jsonl")), lines, "what was there before")
+    with open(mount.at("s", "l.jsonl"), "ab") as file:
+        file.write(b'{"line":300}\n')
+    other = box.mount(store=base.url)
+    same(read(other.at("s", "l.jsonl")), lines + b'{"line":300}\n', "elsewhere")
+    run(box, "check", base.url)
+
+
+def test_a_store_of_the_format_before_is_brought_up_to_date_on_mariadb(box):
+    is_brought_up_to_date(box, "mysql")
+
+
+def test_a_store_of_the_format_before_is_brought_up_to_date_on_postgresql(box):
+    is_brought_up_to_date(box, "postgresql")
 
 
 if __name__ == "__main__":

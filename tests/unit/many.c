@@ -44,6 +44,22 @@ bool many_forget_meanwhile(void)
 /* The tree's own threads commit, too; they are not meant. */
 static _Thread_local bool is_test;
 
+static struct {
+	int number;
+	unsigned count;
+} commits;
+
+void many_count_commits(void)
+{
+	commits.number = used;
+	commits.count = 0;
+}
+
+unsigned many_commits(void)
+{
+	return commits.count;
+}
+
 static int hooked_commit(struct backend *backend, struct backend_batch *batch, unsigned flags)
 {
 	int number = 0, before = used;
@@ -51,6 +67,7 @@ static int hooked_commit(struct backend *backend, struct backend_batch *batch, u
 
 	while (mounts[number].store != backend)
 		number++;
+	commits.count += is_test && number == commits.number;
 	if (fn && is_test && number == meanwhile.number) {
 		meanwhile.fn = NULL;
 		many_use(meanwhile.other);

@@ -18,6 +18,9 @@ typedef void many_fn(void);
 void many_meanwhile(int number, int other, many_fn *fn);
 /* Whether it is still to come, which it is not then any more. */
 bool many_forget_meanwhile(void);
+/* How often the mount in use has tried to commit in this thread since they were counted. */
+void many_count_commits(void);
+unsigned many_commits(void);
 /* Ghosts end and what nobody needs is deleted, on all mounts or on the one in use. */
 void many_settle(void);
 void many_settle_here(void);

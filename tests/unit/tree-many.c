@@ -493,6 +493,80 @@ Many(what_is_made_takes_the_group_that_another_mount_has_given_the_directory)
 	ON(0) cr_expect_eq(stat_of("s/d/f").st_gid, 77);
 }
 
+/* What the other mount does just before a commit of "3\n" that is to be behind it. */
+static void append_line(void)
+{
+	append("s/l.jsonl", "2\n");
+}
+
+static void append_three(void)
+{
+	for (int i = 0; i < 3; i++)
+		append("s/l.jsonl", "2\n");
+}
+
+static void append_bad(void)
+{
+	append("s/l.jsonl", "2\nbad\n");
+}
+
+static void append_without_newline(void)
+{
+	append("s/l.jsonl", "2");
+}
+
+static void save_list(void)
+{
+	save("s/l.jsonl", "7\n8\n");
+}
+
+static void move_list(void)
+{
+	cr_assert_eq(renamed("s/l.jsonl", "s/m.jsonl", 0), 0);
+}
+
+/* In each, a writer and a reader have had it open since before. */
+static const struct behind {
+	many_fn *other;
+	const char *content;
+	const char *read; /* by who has it open since before */
+	bool waits;	  /* the append has to be tried again */
+} behinds[] = {
+	{ append_line, "1\n2\n3\n", "1\n2\n3\n", false },
+	{ append_three, "1\n2\n2\n2\n3\n", "1\n2\n2\n2\n3\n", false },
+	{ append_bad, "1\n2\nbad\n3\n", "1\n2\nbad\n3\n", true },
+	{ append_without_newline, "1\n23\n", "1\n23\n", true },
+	{ save_list, "7\n8\n3\n", "1\n", true },
+	{ move_list, "1\n3\n", "1\n3\n", true },
+};
+
+Many(appends_wait_for_no_others)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(behinds); i++) {
+		const struct behind *behind = &behinds[i];
+		const char *path = behind->other == move_list ? "s/m.jsonl" : "s/l.jsonl";
+		struct handle *writer, *reader;
+
+		ON(0) append("s/l.jsonl", "1\n");
+		ON(0) writer = open_at("s/l.jsonl", O_WRONLY | O_APPEND);
+		ON(0) reader = open_at("s/l.jsonl", O_RDONLY);
+		ON(1) cr_expect_str_eq(content_of("s/l.jsonl"), "1\n");
+		many_meanwhile(0, 1, behind->other);
+		ON(0) many_count_commits();
+		ON(0) append_to(writer, "3\n");
+		cr_expect_eq(many_commits() > 1, behind->waits, "%zu: %u", i, many_commits());
+		ON(0) cr_expect_str_eq(read_by(reader), behind->read, "%zu", i);
+		ON(0) cr_expect_str_eq(content_of(path), behind->content, "%zu", i);
+		ON(0) cr_expect_eq(stat_of(path).st_size, (off_t)strlen(behind->content));
+		ON(0) append_to(writer, "4\n");
+		ON(0) close_handle(writer);
+		ON(0) close_handle(reader);
+		ON(1) cr_expect_str_eq(content_of(path) + strlen(behind->content), "4\n", "%zu", i);
+		ON(0) cr_assert_eq(unlinked(path), 0);
+		many_settle();
+	}
+}
+
 static void append_torn(void)
 {
 	append("s/l.jsonl", "torn");

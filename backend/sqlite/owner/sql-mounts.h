@@ -38,31 +38,21 @@ SQL(SQL_SETTING_PUT, "INSERT INTO sessfs_meta (key, value) SELECT 'setting:' || 
 SQL(SQL_SETTING_COUNT, "INSERT INTO sessfs_meta (key, value) VALUES ('settings', 1) "
 	"ON CONFLICT (key) DO UPDATE SET value = value + 1")
 SQL(SQL_SETTINGS, "SELECT coalesce((SELECT value FROM sessfs_meta WHERE key = 'settings'), 0)")
-/* The file that a note is about, where it lies after the commit, and its path, unless it is deeper
- * than files usually are.  Names are blobs, since as text they would be converted in a database
- * that is not UTF-8. */
-#define FEED_PARENT "iif(?3 = 1, ?4, e.parent)"
-#define FEED_NAME "coalesce(?9, e.name)"
+/* The file that a note is about; of a name, its path, too, unless it is deeper than files usually
+ * are.  Names are blobs, since as text they would be converted in a database that is not UTF-8. */
 SQL(SQL_FEED_PUT, "INSERT INTO sessfs_feed (n, mount, what, ino, flags, first_index, session_id, "
 	"state_key, name, pid, at, row_count, deleted_index, end_index, node, parent, path) "
-	"SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, " FEED_NAME ", ?10, ?11, ?12, ?13, "
+	"SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, "
 	"iif(?3 = 2, (SELECT item_index + 1 FROM {rows} WHERE session_id = ?7 AND "
 	"state_key = ?8 AND typeof(item_index) = 'integer' ORDER BY item_index DESC LIMIT 1), "
-	"NULL), file.node, " FEED_PARENT ", CASE WHEN NOT ?15 THEN NULL "
-	"WHEN " FEED_PARENT " = 1 THEN CAST(" FEED_NAME " AS TEXT) "
-	"WHEN d.parent = 1 THEN de.name || '/' || " FEED_NAME " "
-	"ELSE (WITH RECURSIVE above(ino, path) AS (SELECT de.parent, "
-	"de.name || '/' || " FEED_NAME " UNION ALL "
+	"NULL), CASE WHEN ?3 = 0 THEN ?4 WHEN ?3 = 1 OR ?14 <> 0 THEN ?14 "
+	"WHEN ?3 = 2 THEN (SELECT ino FROM sessfs_node WHERE session_id = ?7 AND state_key = ?8 "
+	"AND kind >= 2 AND nlink > 0) END, iif(?3 = 1, ?4, NULL), "
+	"CASE WHEN ?3 <> 1 OR NOT ?15 THEN NULL WHEN ?4 = 1 THEN CAST(?9 AS TEXT) "
+	"ELSE (WITH RECURSIVE above(ino, path) AS (SELECT ?4, ?9 UNION ALL "
 	"SELECT u.parent, u.name || '/' || above.path FROM above JOIN sessfs_node n "
 	"ON n.ino = above.ino JOIN sessfs_entry u ON u.parent = n.parent AND u.id = n.entry "
-	"LIMIT 64) SELECT path FROM above WHERE ino = 1) END "
-	"FROM (SELECT CASE WHEN ?3 = 0 THEN ?4 WHEN ?3 = 1 OR ?14 <> 0 THEN ?14 "
-	"WHEN ?3 = 2 THEN (SELECT ino FROM sessfs_node WHERE session_id = ?7 AND state_key = ?8 "
-	"AND kind >= 2 AND nlink > 0) END AS node) file "
-	"LEFT JOIN sessfs_node f ON f.ino = iif(?3 = 1, NULL, file.node) "
-	"LEFT JOIN sessfs_entry e ON e.parent = f.parent AND e.id = f.entry "
-	"LEFT JOIN sessfs_node d ON d.ino = " FEED_PARENT " "
-	"LEFT JOIN sessfs_entry de ON de.parent = d.parent AND de.id = d.entry")
+	"LIMIT 64) SELECT path FROM above WHERE ino = 1) END")
 SQL(SQL_FEED_LIST, "SELECT n, what, ino, flags, first_index, session_id, state_key, name, mount, "
 	"pid, at, row_count, deleted_index, end_index, node, parent, path "
 	"FROM sessfs_feed WHERE n > ?1 AND mount <> ?2 ORDER BY n")

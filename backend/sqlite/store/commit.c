@@ -23,6 +23,8 @@
 #include <errno.h>
 #include <sched.h>
 
+#include "backend/sqlite/rows/cursor.h"
+#include "backend/base/cleanup.h"
 #include "backend/sqlite/store/changes.h"
 #include "backend/sqlite/store/error.h"
 #include "backend/sqlite/store/feed.h"
@@ -86,34 +88,69 @@ static int judge_batch(struct transaction *transaction, const struct backend_bat
 		return 0;
 	for (size_t i = 0; r == 0 && i < batch->count; i++) {
 		if (transaction->waiting.any)
-			r = feed_judge(&transaction->waiting, &state, &batch->ops[i]);
+			r = feed_judge(&transaction->waiting, &state, &batch->ops[i],
+				       batch->append);
 		if (r == 0 && changes)
 			r = sqlite_changes_judge(transaction->conn, &batch->ops[i]);
 	}
 	return r;
 }
 
-static int apply_batch(struct transaction *transaction, struct backend_batch *batch, unsigned flags)
+static int apply_ops(struct transaction *transaction, const struct backend_op *ops, size_t count)
 {
 	struct sqlite_conn *conn = transaction->conn;
 	const struct feed_state state = sqlite_feed_state(conn);
+	int r = 0;
+
+	for (size_t i = 0; r >= 0 && i < count; i += (size_t)MAX(r, 0)) {
+		/* Of several that are applied as one, the first tells of the others. */
+		r = transaction->shared ? feed_note(&transaction->notes, &state, &ops[i]) : 0;
+		if (r == 0)
+			r = sqlite_apply(conn, &ops[i], count - i, transaction->now);
+	}
+	return MIN(r, 0);
+}
+
+static int apply_append(struct transaction *transaction, const struct backend_batch *batch)
+{
+	struct backend_append *append = batch->append;
+	_cleanup_(freep) struct backend_op *ops = NULL;
+	struct cursor cursor;
+	size_t count;
+	int r;
+
+	append->first = append->expected;
+	append->bytes = 0;
+	if (!transaction->waiting.any)
+		return apply_ops(transaction, batch->ops, batch->count);
+	cursor = cursor_open(transaction->conn, SQL_KEY_BEHIND);
+	cursor_bind_text(&cursor, append->session);
+	cursor_bind_text(&cursor, append->key);
+	cursor_bind_number(&cursor, append->expected);
+	if (cursor_only(&cursor, 0)) {
+		append->first = cursor_number(&cursor, 0);
+		append->bytes = (uint64_t)cursor_number(&cursor, 1);
+	}
+	r = cursor_end(&cursor);
+	if (r == 0 && append->first == append->expected)
+		return apply_ops(transaction, batch->ops, batch->count);
+	if (r == 0)
+		r = feed_move_append(batch, &ops, &count);
+	return r < 0 ? r : apply_ops(transaction, ops, count);
+}
+
+static int apply_batch(struct transaction *transaction, struct backend_batch *batch, unsigned flags)
+{
+	struct sqlite_conn *conn = transaction->conn;
 	int r;
 
 	for (;;) {
 		uint64_t bytes = weigh(batch);
 
-		for (size_t i = 0, done; i < batch->count; i = done) {
-			/* Of several that are applied as one, the first tells of the others. */
-			r = transaction->shared ?
-				    feed_note(&transaction->notes, &state, &batch->ops[i]) :
-				    0;
-			if (r == 0)
-				r = sqlite_apply(conn, &batch->ops[i], batch->count - i,
-						 transaction->now);
-			if (r < 0)
-				return r;
-			done = i + (size_t)r;
-		}
+		r = batch->append ? apply_append(transaction, batch) :
+				    apply_ops(transaction, batch->ops, batch->count);
+		if (r < 0)
+			return r;
 		r = sqlite_room_check(conn->store, bytes);
 		if (r < 0 || !batch->more)
 			return r;

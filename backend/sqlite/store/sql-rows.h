@@ -18,6 +18,10 @@ SQL(SQL_KEY_FIRST, "SELECT item_index FROM {rows} WHERE session_id = ?1 AND "
 SQL(SQL_KEY_LAST, "SELECT item_index, {created}, {updated} FROM {rows} WHERE "
 	"session_id = ?1 AND state_key = ?2 AND typeof(item_index) = 'integer' "
 	"ORDER BY item_index DESC LIMIT 1")
+/* The index behind the last row, and the bytes of the rows from ?3 on, each with a newline. */
+SQL(SQL_KEY_BEHIND, "SELECT coalesce(max(item_index) + 1, ?3), coalesce(sum({octets} + 1), 0) FROM "
+	"{rows} WHERE session_id = ?1 AND state_key = ?2 AND item_index >= ?3 AND "
+	"typeof(item_index) = 'integer'")
 SQL(SQL_NEXT_SESSION, "SELECT CAST(session_id AS BLOB), session_id FROM {rows} WHERE "
 	"session_id >= ?1 AND session_id < x'' ORDER BY session_id LIMIT 1")
 SQL(SQL_NEXT_KEY, "SELECT CAST(state_key AS BLOB), state_key FROM {rows} WHERE session_id = ?1 "
