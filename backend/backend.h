@@ -771,7 +771,12 @@ struct backend_shared {
 /* A snapshot has begun; -errno: it is of no use. */
 typedef int backend_begun_fn(void *arg);
 /* What is to be done with the snapshot that is kept. */
-enum backend_keep { BACKEND_KEEP_NEWER, BACKEND_KEEP_NONE };
+enum backend_keep {
+	BACKEND_KEEP_NEWER,
+	BACKEND_KEEP_NONE,
+	BACKEND_KEEP_CONTENT, /* none soon, and none is begun: content is kept for readers */
+	BACKEND_KEEP_AGAIN,   /* one may be kept again */
+};
 typedef void backend_keep_fn(void *arg, enum backend_keep how);
 
 struct backend_snapshots {

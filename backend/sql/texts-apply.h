@@ -117,8 +117,6 @@ SQL(SQL_MARK_DELETE, "DELETE FROM sessfs_mark WHERE ino = ?1 AND byte_offset >= 
 SQL(SQL_SETTING_DELETE, "DELETE FROM sessfs_setting WHERE name = ?1")
 SQL(SQL_SETTING_PUT, "INSERT INTO sessfs_setting (name, value) VALUES (?1, ?2)")
 SQL(SQL_SETTING_COUNT, "UPDATE sessfs_store SET settings = settings + 1")
-SQL(SQL_SETTING_TABLE, "UPDATE sessfs_store SET settings = settings + 1, rows_table = ?1")
-SQL(SQL_ROWS_ANY, "SELECT 1 FROM {rows} LIMIT 1")
 SQL(SQL_LEASE, "UPDATE sessfs_store SET guard = CASE WHEN last_ino <= ?1 AND last_entry <= "
 	"?2 THEN 0 "
 	"END, last_ino = ?3, last_entry = ?4")

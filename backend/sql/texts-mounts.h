@@ -140,7 +140,6 @@ SQL(SQL_APART_LIST, "SELECT session_id, state_key, first_index, stamp FROM sessf
 	"WHERE NOT "
 	CHANGED_AGAIN)
 SQL(SQL_CHANGE_ENDS, "SELECT COALESCE(MIN(id), 0), COALESCE(MAX(id), 0) FROM sessfs_change")
-SQL(SQL_CHANGE_ANY, "INSERT INTO sessfs_change (item_index, what) VALUES (0, '*')")
 SQL(SQL_CHANGES_DELETE, "DELETE FROM sessfs_change WHERE ")
 SQL(SQL_APART_DELETE, "DELETE FROM sessfs_apart WHERE session_id = ?1 AND state_key = ?2 AND "
 	"(stamp = ?3 OR ?3 = 0 OR ?4 <> 0)")

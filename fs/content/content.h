@@ -54,6 +54,8 @@ struct version *version_new(void);
 uint64_t content_kept_most(const struct tree *tree, const struct inode *inode);
 int content_keep(struct view *view, struct inode *inode, uint64_t most);
 struct version *content_kept(struct inode *inode);
+/* Keep the content of all that readers have open, while a snapshot has it. */
+void contents_keep(struct tree *tree);
 /* Empty the cache.  No lock is needed. */
 void documents_drop(struct tree *tree);
 int documents_init(struct tree *tree);

@@ -60,7 +60,7 @@ int reader_snapshot_begin(struct tree *tree, const struct inode *inode)
 {
 	int r = 0;
 
-	if (!tree->reader_snapshots.may_be)
+	if (!tree->reader_snapshots.may_be || tree->reader_snapshots.unwanted)
 		return 0;
 	pthread_mutex_lock(&tree->reader_snapshots.lock);
 	tree->reader_snapshots.used = true;
@@ -139,7 +139,8 @@ static void end_all(struct tree *tree)
 void reader_snapshot_renew(struct tree *tree)
 {
 	pthread_mutex_lock(&tree->reader_snapshots.lock);
-	if (!tree->reader_snapshots.used && !tree->reader_snapshots.readers)
+	if (tree->reader_snapshots.unwanted ||
+	    (!tree->reader_snapshots.used && !tree->reader_snapshots.readers))
 		end_all(tree);
 	else if (any_held(tree))
 		(void)begin_whole(tree, BACKEND_AT_ONCE);
@@ -151,6 +152,10 @@ static void on_keep(void *arg, enum backend_keep how)
 {
 	struct tree *tree = arg;
 
+	if (how == BACKEND_KEEP_CONTENT || how == BACKEND_KEEP_AGAIN) {
+		tree->reader_snapshots.unwanted = how == BACKEND_KEEP_CONTENT;
+		return;
+	}
 	/* Only trylock: the lock's holder may be waiting for the store, which calls this. */
 	if (pthread_mutex_trylock(&tree->reader_snapshots.lock) != 0)
 		return;

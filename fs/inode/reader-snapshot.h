@@ -10,9 +10,10 @@
  *   the whole tree is kept, and that version is copied from it (share/reconcile-key.c).  It is
  *   begun when a state file is opened to be read, or looked up by a thread that was led to it, and
  *   lasts while one is open.  It is renewed twice a second, since the log of the database cannot
- *   begin anew behind it.  While the tree's taker is late (waiting.h) it stays for the readers of
- *   what waits, and a second one is kept for those that go past that.  A store in which a snapshot
- *   blocks others has none (backend_snapshot_keep()).
+ *   begin anew behind it.  Where that has become too large, none is kept for a while, and instead
+ *   the content of what is open is kept (content/kept.c).  While the tree's taker is late
+ *   (waiting.h) it stays for the readers of what waits, and a second one is kept for those that go
+ *   past that.  A store in which a snapshot blocks others has none (backend_snapshot_keep()).
  */
 
 #include "fs/inode/locks.h"

@@ -24,8 +24,9 @@ struct reader_snapshots {
 	struct reader_snapshot held[SNAPSHOTS];
 	uint32_t flags; /* what reader_snapshot_seen() gives back */
 	uint64_t size;
-	bool may_be; /* the store allows it */
-	bool used;   /* since reader_snapshot_renew() */
+	bool may_be;	       /* the store allows it */
+	_Atomic bool unwanted; /* it wants none for now */
+	bool used;	       /* since reader_snapshot_renew() */
 	_Atomic unsigned readers;
 };
 

@@ -87,6 +87,8 @@ static void *tree_keep(void *arg)
 		tree_end_ghosts(tree, false);
 		handles_publish_paused(tree, tick_now());
 		notify_missed(tree);
+		if (tree->reader_snapshots.unwanted)
+			contents_keep(tree);
 		reader_snapshot_renew(tree);
 		following_look(tree);
 		documents_age(tree, tick_now());

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "fs/content/content.h"
+#include "fs/inode/reader-snapshot.h"
 #include "fs/tree/tree.h"
 #include "fs/write/handle.h"
 #include "tests/unit/until.h"
@@ -1696,9 +1697,12 @@ SqliteStore(faces, show_one_version_though_no_snapshot_of_it_can_be_kept)
 		cr_expect_eq(strncmp(content_of(paths[i]), "[2, 2]", 6), 0, "%s", paths[i]);
 		inode = inode_at(paths[i]);
 		reader = open_face(inode, 0, O_RDONLY, READER);
-		sqlite_snapshot_kept(sqlite_of(world_tree->backend), BACKEND_KEEP_NONE);
+		sqlite_snapshot_kept(sqlite_of(world_tree->backend), BACKEND_KEEP_CONTENT);
+		contents_keep(world_tree);
+		reader_snapshot_renew(world_tree);
 		sql_runs("UPDATE agentscope_sessions SET state_data = '[3]'");
 		cr_expect_eq(strncmp(content_of(paths[i]), "[3]", 3), 0, "%s", paths[i]);
+		sqlite_snapshot_kept(sqlite_of(world_tree->backend), BACKEND_KEEP_AGAIN);
 		cr_expect_eq(size_by(inode, face_of(reader)), i ? 7 : 6, "%s", paths[i]);
 		cr_expect_eq(strncmp(fill(reader, 0, 100), "[2, 2]", 6), 0, "%s", paths[i]);
 		release(reader);

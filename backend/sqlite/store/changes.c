@@ -322,6 +322,7 @@ int sqlite_change_wait(struct backend *backend, int timeout_ms)
 	struct sqlite *store = sqlite_of(backend);
 	int64_t deadline = sqlite_milliseconds() + timeout_ms, rest = timeout_ms;
 	int64_t version = 0;
+	bool large;
 	int r;
 
 	if (store->owner)
@@ -329,8 +330,8 @@ int sqlite_change_wait(struct backend *backend, int timeout_ms)
 	sqlite_mounts_sweep(store);
 	sqlite_keeper_failed(store);
 	/* Another program's commits begin the log anew only while nobody has a snapshot in it. */
-	if (sqlite_beside_size(store->place.path, "-wal") > 2 * SQLITE_WAL_KIB * UINT64_C(1024))
-		sqlite_snapshot_kept(store, BACKEND_KEEP_NONE);
+	large = sqlite_beside_size(store->place.path, "-wal") > 2 * SQLITE_WAL_KIB * UINT64_C(1024);
+	sqlite_snapshot_kept(store, large ? BACKEND_KEEP_CONTENT : BACKEND_KEEP_AGAIN);
 	pthread_mutex_lock(&store->version_lock);
 	version = store->handed_out;
 	pthread_mutex_unlock(&store->version_lock);
