@@ -130,6 +130,16 @@ static bool any_held(const struct tree *tree)
 	       is_held(&tree->reader_snapshots.held[SNAPSHOT_PAST]);
 }
 
+bool reader_snapshot_held(struct tree *tree)
+{
+	bool held;
+
+	pthread_mutex_lock(&tree->reader_snapshots.lock);
+	held = any_held(tree);
+	pthread_mutex_unlock(&tree->reader_snapshots.lock);
+	return held;
+}
+
 static void end_all(struct tree *tree)
 {
 	for (size_t i = 0; i < SNAPSHOTS; i++)

@@ -29,6 +29,7 @@ void reader_snapshot_closed(struct tree *tree);
  * lock is held until then; meanwhile the inode has the flags and size of the snapshot. */
 struct view *reader_snapshot_view(struct tree *tree, struct inode *inode);
 void reader_snapshot_seen(struct tree *tree, struct inode *inode);
+bool reader_snapshot_held(struct tree *tree);
 /* Twice a second: go on with a newer snapshot, or end it without readers. */
 void reader_snapshot_renew(struct tree *tree);
 /* When a tree is made, and before its store is closed. */

@@ -87,7 +87,7 @@ static void *tree_keep(void *arg)
 		tree_end_ghosts(tree, false);
 		handles_publish_paused(tree, tick_now());
 		notify_missed(tree);
-		if (tree->reader_snapshots.unwanted)
+		if (tree->reader_snapshots.unwanted && reader_snapshot_held(tree))
 			contents_keep(tree);
 		reader_snapshot_renew(tree);
 		following_look(tree);
