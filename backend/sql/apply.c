@@ -11,8 +11,7 @@
 #include "backend/base/cleanup.h"
 
 enum {
-	ROWS_TOGETHER = 256,  /* that one statement inserts, */
-	ROWS_BYTES = 1 << 18, /* or with so many bytes */
+	ROWS_BYTES = 1 << 18, /* of rows that one statement inserts, about */
 };
 
 typedef int apply_fn(struct sql_packet *packet, const struct backend_op *op,
@@ -308,8 +307,8 @@ int sql_apply_check(const struct sql *store, const struct backend_op *op)
 /* Whether a row may go with those of the last statement. */
 static bool joins(const struct sql_packet *packet, const struct backend_op *op)
 {
-	return packet->count && packet->inserts == packet->count && packet->rows < ROWS_TOGETHER &&
-	       packet->row_bytes + op->data.size <= ROWS_BYTES;
+	return packet->count && packet->inserts == packet->count &&
+	       packet->rows < SQL_ROWS_TOGETHER && packet->row_bytes + op->data.size <= ROWS_BYTES;
 }
 
 /* Rows that are inserted, one after the other in the transaction, go in one statement.  If one is

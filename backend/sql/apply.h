@@ -4,6 +4,8 @@
 
 #include "backend/sql/changes.h"
 
+enum { SQL_ROWS_TOGETHER = 256 }; /* that one statement inserts, at the most */
+
 /* What the operations of a transaction have come to, beside statements. */
 struct sql_applied {
 	uint64_t ino; /* the highest numbers that are used */

@@ -91,8 +91,7 @@ static int set_entry(struct before *before, uint64_t parent, int64_t id, struct 
 	return buf_append_bytes(&known->name, name);
 }
 
-/* The node that an operation's note depends on; 0: none. */
-static uint64_t needed_node(const struct backend_op *op)
+uint64_t before_needs(const struct backend_op *op)
 {
 	switch (op->type) {
 	case BACKEND_NODE_PUT:
@@ -104,7 +103,6 @@ static uint64_t needed_node(const struct backend_op *op)
 	case BACKEND_CHUNK_DELETE:
 	case BACKEND_PIECE_PUT:
 	case BACKEND_PIECE_DELETE:
-	case BACKEND_MARK_PUT:
 	case BACKEND_MARK_DELETE:
 	case BACKEND_HIDDEN_DELETE:
 	case BACKEND_ROWS_SHIFT:
@@ -121,7 +119,7 @@ static int collect(struct before *before, const struct backend_op *ops, size_t c
 	int r = 0;
 
 	for (size_t i = 0; r == 0 && i < count; i++) {
-		uint64_t ino = needed_node(&ops[i]);
+		uint64_t ino = before_needs(&ops[i]);
 
 		if (ino && !find_node(before, ino)) {
 			r = set_node(before, ino, NULL);

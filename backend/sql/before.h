@@ -37,6 +37,8 @@ struct before {
 void before_done(struct before *before);
 /* A node as it is known to be in the store, borrowed; or NULL. */
 const struct backend_node *before_node(const struct before *before, uint64_t ino);
+/* The node of which an operation's note needs to know what it was; 0: none. */
+uint64_t before_needs(const struct backend_op *op);
 /* Ask for what operations of some batches need to have known. */
 int before_ask(struct before *before, struct sql_link *link,
 	       const struct backend_batch *const *batches, size_t count);

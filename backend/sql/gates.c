@@ -69,29 +69,33 @@ static void add_op(struct sql_gates *gates, const struct backend_op *op, bool ap
 		   const struct before *before)
 {
 	const unsigned changed = WHOLE | CHANGED;
+	const uint64_t ino = before_needs(op);
 
+	/* Its note is of the node, and of the key that this has in the store. */
+	if (ino) {
+		use_node(gates, ino, changed);
+		use_stored_key(gates, before, ino, changed);
+	}
 	switch (op->type) {
 	case BACKEND_ROW_INSERT:
 		use_key(gates, op->session, op->key, append ? APPENDED : changed);
 		return;
 	case BACKEND_ROW_PUT:
 	case BACKEND_ROW_DELETE:
+	case BACKEND_ROWS_SHIFT:
 		use_key(gates, op->session, op->key, changed);
 		return;
 	case BACKEND_KEY_MOVE:
 		use_key(gates, op->session, op->key, changed);
 		use_key(gates, op->session_to, op->key_to, changed);
 		return;
-	case BACKEND_ROWS_SHIFT:
 	case BACKEND_KEY_HIDE:
 	case BACKEND_KEY_SHOW:
 		use_key(gates, op->session, op->key, changed);
 		use_node(gates, op->ino, changed);
 		return;
 	case BACKEND_NODE_PUT:
-		use_node(gates, op->node->ino, changed);
 		use_key(gates, op->node->session, op->node->key, changed);
-		use_stored_key(gates, before, op->node->ino, changed);
 		return;
 	case BACKEND_NODE_SET:
 		use_node(gates, op->node->ino, changed);
@@ -102,28 +106,19 @@ static void add_op(struct sql_gates *gates, const struct backend_op *op, bool ap
 	case BACKEND_ENTRY_DELETE:
 		use_node(gates, op->parent, changed);
 		return;
-	case BACKEND_NODE_DELETE:
-	case BACKEND_XATTR_PUT:
-	case BACKEND_XATTR_DELETE:
-	case BACKEND_CHUNK_PUT:
-	case BACKEND_CHUNK_DELETE:
-	case BACKEND_PIECE_PUT:
-	case BACKEND_PIECE_DELETE:
-	case BACKEND_MARK_DELETE:
-	case BACKEND_HIDDEN_DELETE:
-		use_node(gates, op->ino, changed);
-		use_stored_key(gates, before, op->ino, changed);
-		return;
-	case BACKEND_MARK_PUT:
 	case BACKEND_CLAIM:
 	case BACKEND_UNCLAIM:
 	case BACKEND_LOCK:
-		use_node(gates, op->ino, append ? 0 : WHOLE);
+		use_node(gates, op->ino, WHOLE);
+		return;
+	case BACKEND_MARK_PUT:
+		/* What a list is changes under the gate of its key, too. */
+		if (!append)
+			use_node(gates, op->ino, WHOLE);
 		return;
 	case BACKEND_GUARD:
 		if (op->session.data)
 			use_key(gates, op->session, op->key, WHOLE);
-		/* What a list is changes under the gate of its key, too. */
 		else if (op->ino && (op->at || !append))
 			use_node(gates, op->ino, WHOLE);
 		return;
@@ -134,9 +129,7 @@ static void add_op(struct sql_gates *gates, const struct backend_op *op, bool ap
 		else
 			use_all(gates);
 		return;
-	case BACKEND_LEASE:
-	case BACKEND_SETTING:
-	case BACKEND_OP_TYPES:
+	default: /* nothing else, or nothing that another mount could be in the way of */
 		return;
 	}
 }

@@ -8,8 +8,8 @@
  * was heard of.  Who joins ends nobody, and who wants the store for himself alone waits before it
  * does.  Each coming and going moves the epoch of the store, which a mount that is alone names in
  * each transaction: so none takes itself to be alone that is not.  One that was ended has no row,
- * which each transaction needs, and so commits nothing until it has joined again.  Handles that
- * write and are no mounts have a row too, for their lane.
+ * which each transaction needs, and so commits nothing until it has joined again.  A handle
+ * that writes without being a mount has a row too, for its lane.
  *
  * A database that was copied while it was mounted has the rows of those mounts, which are none of
  * its own: so it notes its name, and who finds another one there ends them all.

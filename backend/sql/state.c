@@ -11,7 +11,7 @@ int sql_state_say(struct sql *store, struct buf *buf)
 	_cleanup_(buf_done) struct buf new = { 0 };
 	int r;
 
-	/* A handle that is no mount takes no notice of them. */
+	/* Notes are for mounts alone. */
 	pthread_mutex_lock(&store->state.lock);
 	r = sql_is_mount(store) ? sql_lanes_say(&new, &store->state.known, "mount", "number") :
 				  buf_append_str(&new, "1 = 0");

@@ -118,7 +118,7 @@ struct sql {
 		struct sql_lanes known;	 /* and so far were digested; between the two: waiting */
 		struct sql_lanes listed; /* so far were told to be digested */
 		uint64_t listed_n;	 /* the last one, as it was told */
-		bool lost_notes; /* anything may have changed, of which there are no notes */
+		bool lost_notes;	 /* some are missing, so anything may have changed */
 		bool listed_loss;
 		bool listed_removal;
 		bool untold_known; /* others do not know how far that is */

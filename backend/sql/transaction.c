@@ -211,23 +211,21 @@ static int ask_digests(struct transaction *transaction, const struct backend_bat
 				       *ret_digests);
 }
 
-/* How many rows go in one statement. */
-enum { ROWS_TOGETHER = 256 };
-
 /* Rows come behind those that are there, wherever that is. */
-static void say_append(struct transaction *transaction, const struct backend_batch *batch)
+static int say_append(struct transaction *transaction, const struct backend_batch *batch)
 {
 	struct sql_packet *packet = &transaction->packet;
 	struct backend_append *append = batch->append;
 	const struct sql_value number = sql_id(packet->request);
-	unsigned rows = 0;
+	size_t rows = 0;
+	int r = 0;
 
 	packet_say(packet, -EIO, SQL_APPEND_FIND,
 		   SQL_VALUES(sql_text(append->session), sql_text(append->key),
 			      sql_number(append->expected), number));
 	if (packet->r == 0)
 		packet->statements[packet->count - 1].append = append;
-	for (size_t i = 0; i < batch->count; i++) {
+	for (size_t i = 0; r == 0 && i < batch->count; i++) {
 		const struct backend_op *op = &batch->ops[i];
 		const struct sql_value values[] = {
 			sql_text(op->session),
@@ -239,18 +237,25 @@ static void say_append(struct transaction *transaction, const struct backend_bat
 			number,
 		};
 
-		if (op->type == BACKEND_ROW_INSERT && rows++ % ROWS_TOGETHER)
+		if (op->type != BACKEND_ROW_INSERT)
+			continue;
+		if (!fits(transaction, op)) {
+			r = flush_part(transaction);
+			rows = 0;
+		}
+		if (rows++ % SQL_ROWS_TOGETHER)
 			packet_say_on(packet, SQL_APPEND_NEXT, values, ARRAY_SIZE(values));
-		else if (op->type == BACKEND_ROW_INSERT)
+		else
 			packet_say(packet, -EEXIST, SQL_APPEND, values, ARRAY_SIZE(values));
 	}
-	for (size_t i = 0; i < batch->count; i++)
+	for (size_t i = 0; r == 0 && i < batch->count; i++)
 		if (batch->ops[i].type == BACKEND_MARK_PUT)
 			packet_say(packet, -EIO, SQL_APPEND_MARK,
 				   SQL_VALUES(sql_id(batch->ops[i].ino),
 					      sql_id(batch->ops[i].offset),
 					      sql_number(batch->ops[i].at), number,
 					      sql_number(append->expected)));
+	return r;
 }
 
 /* Whether a batch is said so: a mount that is alone knows where its rows come. */
@@ -268,18 +273,12 @@ static bool is_placed(const struct backend_op *op)
 static int apply_append(struct transaction *transaction, const struct backend_batch *batch)
 {
 	const struct sql *store = transaction->store;
-	size_t size = transaction->packet.text.size;
 	int r = 0;
 
-	for (size_t i = 0; r == 0 && i < batch->count; i++) {
-		size += 2 * batch->ops[i].data.size + REST;
+	for (size_t i = 0; r == 0 && i < batch->count; i++)
 		r = sql_apply_check(store, &batch->ops[i]);
-	}
-	if (r == 0 && size > store->most_packet)
-		r = transaction->packet.count ? flush_part(transaction) : 0;
-	if (r < 0)
-		return r;
-	say_append(transaction, batch);
+	if (r == 0)
+		r = say_append(transaction, batch);
 	for (size_t i = 0; r == 0 && i < batch->count; i++)
 		r = is_placed(&batch->ops[i]) ?
 			    note_op(transaction, &batch->ops[i], NULL) :
