@@ -442,6 +442,107 @@ Mounts(a_batch_fails_by_what_it_changes_or_depends_on_alone)
 	cr_expect_eq(COMMIT(two, op_of(BACKEND_GUARD, 5)), 0);
 }
 
+/* What one mount does to a session, and another one that has not seen it: y, that is refused; -, it
+ * is not.  Node 4 is a directory in which are 5, a list with two rows, and 6, an ordinary file. */
+enum { PAIRS = 14 };
+static const char *const pairs[PAIRS] = {
+	"yyy---------y-", /* a row is appended */
+	"yyy---------y-", /* a row is put */
+	"yyy---------y-", /* a row is deleted */
+	"yyyyy--y----y-", /* bytes come behind that make no row */
+	"--------------", /* a mark */
+	"---yy--y------", /* the time of the list */
+	"------y-yy----", /* the mode of the directory */
+	"yyyyyy-y---yy-", /* the list has another last line */
+	"--------y-----", /* a name comes */
+	"---------y----", /* a name goes */
+	"----------y--y", /* bytes of the file */
+	"--------------", /* the list is depended on */
+	"--------------", /* its rows are depended on */
+	"----------y--y", /* the file is deleted */
+};
+
+static struct backend_op pair_op(unsigned what, uint64_t base, struct bytes session,
+				 struct backend_node *node)
+{
+	*node = placed(what == 6 ? plain_node(base + 4) : state_node(base + 5, session, K),
+		       what == 6 ? 1 : base + 4, base + 7);
+	if (what == 6)
+		node->mode = S_IFDIR | 0700;
+	if (what == 7)
+		node->flags = BACKEND_NO_NEWLINE;
+	switch (what) {
+	case 0:
+		return behind(row_insert(session, K, 2, BYTES("3")));
+	case 1:
+		return row_put(session, K, 0, BYTES("9"));
+	case 2:
+		return row_delete(session, K, 1, 1);
+	case 3:
+		return piece_put(base + 5, 2, 0, BYTES("x"));
+	case 4:
+		return mark_put(base + 5, 4, 1);
+	case 5:
+		return node_set(node, BACKEND_MTIME, 0);
+	case 6:
+		return node_set(node, BACKEND_MODE, 0);
+	case 7:
+		return node_put(node);
+	case 8:
+		return entry_put(base + 4, (int64_t)base + 9, BYTES("new"), base + 6);
+	case 9:
+		return entry_delete(base + 4, (int64_t)base + 8);
+	case 10:
+		return chunk_put(base + 6, 0, BYTES("z"));
+	case 11:
+		return op_of(BACKEND_GUARD, base + 5);
+	case 12:
+		return guard_rows(session, K);
+	default:
+		return node_delete(base + 6);
+	}
+}
+
+static void make_pair_session(uint64_t base, struct bytes session)
+{
+	struct backend_node dir = placed(plain_node(base + 4), 1, base + 1);
+	struct backend_node list = placed(state_node(base + 5, session, K), base + 4, base + 7);
+	struct backend_node file = placed(plain_node(base + 6), base + 4, base + 8);
+
+	dir.mode = S_IFDIR | 0755;
+	cr_assert_eq(COMMIT(one, node_put(&dir), node_put(&list), node_put(&file),
+			    entry_put(1, (int64_t)base + 1, session, base + 4),
+			    entry_put(base + 4, (int64_t)base + 7, BYTES("l"), base + 5),
+			    entry_put(base + 4, (int64_t)base + 8, BYTES("f"), base + 6),
+			    row_insert(session, K, 0, BYTES("1")),
+			    row_insert(session, K, 1, BYTES("2"))),
+		     0);
+}
+
+Mounts(of_two_batches_in_each_order_the_second_is_refused_by_what_they_have_in_common)
+{
+	for (unsigned first = 0; first < PAIRS; first++) {
+		char row[PAIRS + 1] = "";
+
+		for (unsigned second = 0; second < PAIRS; second++) {
+			uint64_t base = 100 + 20 * (uint64_t)(first * PAIRS + second);
+			struct backend_node node, other;
+			char name[24];
+			int r;
+
+			snprintf(name, sizeof(name), "s%llu", (unsigned long long)base);
+			make_pair_session(base, bytes_str(name));
+			digest(two);
+			cr_assert_eq(COMMIT(one, pair_op(first, base, bytes_str(name), &node)), 0);
+			r = COMMIT(two, pair_op(second, base, bytes_str(name), &other));
+			row[second] = r == -ESTALE ? 'y' : '-';
+			digest(two);
+			digest(one);
+		}
+		cr_expect_str_eq(row, pairs[first], "%u: %s", first, row);
+	}
+}
+
 /* Rows that are appended to the list of node 5, of which so many are known; *ret_first becomes the
  * index of the first. */
 static int append(struct backend *backend, int64_t known, const char *texts, int64_t *ret_first)

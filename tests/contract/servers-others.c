@@ -910,6 +910,35 @@ Test(others, wait_for_a_transaction_that_has_to_do_with_theirs_and_for_no_other)
 	cr_expect_eq(commit_beside(&file), 0);
 }
 
+/* Each row fits into a packet, and all of them do not. */
+Test(others, append_more_at_once_than_the_server_takes_in_one_packet)
+{
+	enum { ROWS = 5 };
+	struct backend_append append = { S, K, 0, -1, 99 };
+	struct backend_op ops[ROWS];
+	struct backend_batch batch = { .ops = ops, .count = ROWS, .append = &append };
+	size_t size;
+	char *data;
+
+	begin_two();
+	cr_assert_eq(COMMIT(two, row_insert(S, K, 0, BYTES("0"))), 0);
+	digest(one);
+	append.expected = 1;
+	size = MIN(one->max_item, (uint64_t)7 << 20) - 2;
+	data = malloc(size + 2);
+	cr_assert_not_null(data);
+	memset(data, '\'', size + 2);
+	data[0] = data[size + 1] = '"';
+	for (int i = 0; i < ROWS; i++)
+		ops[i] = row_insert(S, K, i + 1, bytes_make(data, size + 2));
+	cr_expect_eq(one->ops->commit(one, &batch, 0), 0);
+	cr_expect_eq(append.first, 1);
+	cr_expect_str_eq(server_asks("SELECT MAX(item_index) * 100 + COUNT(*) FROM "
+				     "agentscope_sessions"),
+			 "506");
+	free(data);
+}
+
 /* For as long as a lease is. */
 Test(others, that_are_silent_are_waited_for_by_who_wants_to_be_alone)
 {
