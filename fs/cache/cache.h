@@ -95,6 +95,8 @@ int version_take(struct view *view, struct inode *inode, struct version **ret_ve
  * whether a face became old, so that the name must be looked up again. */
 bool versions_apply(struct notes *notes, struct inode *inode, const struct writing *saver,
 		    struct version *version);
+/* The version that a writer on this face reads, whose size it is told now; NULL: the newest. */
+struct version *face_writer_old(struct inode *inode, const struct face *face);
 
 /* An unknown thread. */
 enum { NOBODY = -1 };
@@ -105,6 +107,8 @@ struct face *inode_face(struct inode *inode, unsigned number);
 struct face *face_for_number(struct inode *inode, unsigned number);
 /* The face that a name leads to for this thread; never NULL, if not always one that is free. */
 struct face *face_for_lookup(struct tree *tree, struct inode *inode, pid_t pid);
+/* Whether a face was reserved for a thread that will read. */
+bool face_is_reserved(struct inode *inode, pid_t pid);
 /* Another mount has removed a name of the file. */
 void inode_leave(struct inode *inode);
 /* The face that a handle is opened on: the one that the kernel asks for, if it is free or the

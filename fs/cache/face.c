@@ -105,6 +105,13 @@ static bool face_is_promised(const struct face *face)
 	return face->promised && !face_is_fresh(face);
 }
 
+bool face_is_reserved(struct inode *inode, pid_t pid)
+{
+	const struct led *led = inode->led ? *led_find(inode, pid) : NULL;
+
+	return led && led->kind != FACE_WRITE;
+}
+
 /* Whether a reader is on its way there, or a thread that may be one. */
 static bool face_is_awaited(const struct inode *inode, const struct face *face)
 {

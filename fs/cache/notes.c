@@ -4,6 +4,7 @@
 
 #include "fs/base/entries.h"
 #include "fs/cache/notice.h"
+#include "fs/cache/state.h"
 #include "fs/content/content.h"
 #include "fs/inode/called.h"
 #include "fs/inode/inodes.h"
@@ -179,6 +180,18 @@ static void notice_add(struct notice *notice, struct face *face, enum change cha
 	face->filled = false;
 }
 
+/* Whether the kernel still has to be notified of an earlier change.  Of what that has made old, the
+ * faces of this one are not notified again. */
+static bool notice_is_due(struct tree *tree, const struct inode *inode)
+{
+	bool due;
+
+	pthread_mutex_lock(&tree->cache->lock);
+	due = inode->changes != inode->changes_notified;
+	pthread_mutex_unlock(&tree->cache->lock);
+	return due;
+}
+
 /* Doubt a face, unless its readers get the new size by a notice, or the kernel has it from its own
  * append. */
 static void face_doubt(const struct inode *inode, struct face *face, bool knows, bool grew)
@@ -232,7 +245,7 @@ void notes_change(struct notes *notes, struct tree *tree, struct inode *inode, e
 	/* Earlier notices wait: the thread that has added this waits for them, and then it is
 	 * shown. */
 	waits = change == CHANGE_GREW && inode->bound != UINT64_MAX;
-	if (waits && !notice)
+	if (!notice && (waits || notice_is_due(tree, inode)))
 		notice = notice_new(notes, tree, inode);
 	if (notice && (grown || waits))
 		notice_end(notice, tree, inode);

@@ -92,6 +92,8 @@ static void notify_forget(struct tree *tree, const struct tree_watcher *watcher,
 	missed->next = tree->cache->missed;
 	tree->cache->missed = missed;
 	pthread_mutex_unlock(&tree->cache->lock);
+	/* It may have been opened before that was known. */
+	watcher->forget(watcher->arg, nodeid, offset);
 }
 
 /* Under notify_lock. */

@@ -71,6 +71,7 @@ bool versions_apply(struct notes *notes, struct inode *inode, const struct writi
 {
 	bool any_face = false;
 
+	version->replaced = true;
 	for (struct face *face = &inode->face; face; face = face->next) {
 		if (!face_wants(inode, face))
 			continue;
@@ -86,4 +87,14 @@ bool versions_apply(struct notes *notes, struct inode *inode, const struct writi
 		version->count++;
 	}
 	return any_face;
+}
+
+struct version *face_writer_old(struct inode *inode, const struct face *face)
+{
+	for (struct handle *handle = inode->open; handle; handle = handle->next)
+		if (handle->face == face && handle->kind == FACE_WRITE && handle->old) {
+			handle->looked = true;
+			return handle->old;
+		}
+	return NULL;
 }

@@ -39,6 +39,7 @@ struct list_state {
  * it and the documents that are kept. */
 struct version {
 	_Atomic unsigned count;
+	bool replaced; /* by a save that was published; inode.lock */
 	struct stage stage;
 };
 

@@ -44,12 +44,13 @@ struct writing {
 	struct inode *away_dir; /* the file was renamed away: there its bytes are from the close */
 	char *away_name;	/* on; counted and owned */
 	size_t away_size;
-	uint64_t version;    /* inode.version that the stage was begun or published as */
-	struct stage stage;  /* HANDLE_SAVE */
-	uint64_t line_start; /* of it: the last line begins there, or before */
-	int64_t written;     /* time of the last write into the stage or the piece */
-	bool times_set;	     /* an explicit time was set since that write */
-	struct stage piece;  /* HANDLE_APPEND: begins behind a newline, holds none */
+	uint64_t version;	    /* inode.version that the stage was begun or published as, or */
+#define VERSION_REPLACED UINT64_MAX /* it was replaced before */
+	struct stage stage;	    /* HANDLE_SAVE */
+	uint64_t line_start;	    /* of it: the last line begins there, or before */
+	int64_t written;	    /* time of the last write into the stage or the piece */
+	bool times_set;		    /* an explicit time was set since that write */
+	struct stage piece;	    /* HANDLE_APPEND: begins behind a newline, holds none */
 	bool owns_tail;	     /* the list's tail is this writer's own (it was flushed by fsync) */
 	uint64_t tail_end;   /* then: the size that the list had */
 	bool streams;	     /* writes at the end of a list that was empty when opened, */
@@ -97,6 +98,7 @@ struct handle {
 	bool keeps;	     /* it counts in tree.reader_snapshots.readers */
 	bool fills;	     /* the kernel has filled pages by it, whether it is direct or not */
 	bool fresh;	     /* not read directly since it was opened */
+	bool looked;	     /* it has told the size of old */
 	bool middle;	     /* its last direct read did not end with the file */
 	bool ended;	     /* it has read all that there is, up to the end */
 	bool again;	     /* it has read again behind that (read.c), or has got a lock */

@@ -85,6 +85,7 @@ static int inode_stat_fresh(struct tree *tree, struct inode *inode, struct stat 
 static void face_size(struct inode *inode, struct face *face, struct stat *st, bool *ret_own)
 {
 	uint64_t size = (uint64_t)st->st_size;
+	const struct version *old;
 
 	*ret_own = face->open[FACE_WRITE] != 0;
 	if (face->old) {
@@ -93,6 +94,8 @@ static void face_size(struct inode *inode, struct face *face, struct stat *st, b
 		*ret_own = true;
 	} else if (face->own) {
 		size = writing_size(face->writing, size);
+	} else if (*ret_own && (old = face_writer_old(inode, face))) {
+		size = old->stage.size;
 	} else if (inode->bound < size) {
 		/* A face does not show bytes that another face does not show yet: otherwise the
 		 * name would have a size that a descriptor on the other face cannot read. */
@@ -205,20 +208,35 @@ static int enter_once(struct tree *tree, struct inode *inode, unsigned number, p
 	return show_face(tree, inode, face, false, shown);
 }
 
+/* A thread that is led opens the face that it is shown now, whatever others change in between, and
+ * reads as much as that has now. */
+static int keep_shown(struct tree *tree, struct inode *inode)
+{
+	const uint64_t most = MIN(content_kept_most(tree, inode), (uint64_t)CONTENT_CACHED);
+	_cleanup_(view_end) struct view view = { 0 };
+	int r = reader_snapshot_begin(tree, inode);
+
+	if (r < 0 || !most)
+		return r;
+	r = inode_view_begin(tree, inode, &view);
+	if (r == 0)
+		r = content_keep(&view, inode, most);
+	return r == -ESTALE ? r : 0;
+}
+
 /* Under inode.lock. */
 static int show(struct tree *tree, struct inode *inode, pid_t pid, struct shown *shown)
 {
 	struct face *face;
-	int r;
+	int r = 0;
 
 	if (inode_is_changing(tree, inode))
 		return -ESTALE;
-	/* A thread that is led will read the content that it is shown now. */
-	r = inode->led && pid != NOBODY && !inode->orphaned ? reader_snapshot_begin(tree, inode) :
-							      0;
+	face = face_for_lookup(tree, inode, pid);
+	if (!inode->orphaned && face_is_reserved(inode, pid))
+		r = keep_shown(tree, inode);
 	if (r < 0)
 		return r;
-	face = face_for_lookup(tree, inode, pid);
 	return show_face(tree, inode, face, !inode->name_kept, shown);
 }
 

@@ -56,12 +56,17 @@ int handle_begin_save(struct tree *tree, struct handle *handle, bool keep)
 	struct writing *writing = handle->writing;
 	_cleanup_(view_end) struct view view = { 0 };
 	_cleanup_(stage_done) struct stage stage = { 0 };
+	struct version *replaced = handle_replaced(handle);
 	uint64_t kept, seen;
 	int r;
 
 	if (writing->mode == HANDLE_SAVE)
 		return 0;
-	if (keep && !is_new(handle->inode)) {
+	if (keep && replaced) {
+		r = stage_copy(&replaced->stage, &stage);
+		if (r < 0)
+			return r;
+	} else if (keep && !is_new(handle->inode)) {
 		r = inode_view_begin(tree, handle->inode, &view);
 		if (r == 0)
 			r = content_to_stage(&view, handle->inode, &stage);
@@ -90,7 +95,7 @@ int handle_begin_save(struct tree *tree, struct handle *handle, bool keep)
 	writing->only_adds = keep;
 	writing->kept = kept;
 	writing->seen = seen;
-	writing->version = handle->inode->version;
+	writing->version = replaced ? VERSION_REPLACED : handle->inode->version;
 	stage = (struct stage){ 0 };
 	writing->mode = HANDLE_SAVE;
 	writing->dirty = writing->streams = false;

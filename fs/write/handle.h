@@ -66,6 +66,9 @@ int handle_content_end(struct tree *tree, struct inode *inode, uint64_t *ret_end
 void handle_drop_outdated(struct handle *handle);
 /* Let the next read of the handle show the newest content. */
 void handle_drop_old(struct handle *handle);
+/* The version that was replaced, and by which the handle's user goes: it has read of it, or was
+ * told its size.  NULL: there is none. */
+struct version *handle_replaced(const struct handle *handle);
 /* Of a reader that is just being opened: keep what it is about to read, which others may replace
  * before.  0 or -errno. */
 int handle_keep(struct tree *tree, struct handle *handle);

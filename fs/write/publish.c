@@ -60,9 +60,11 @@ static int publish_stage(struct tree *tree, struct writing *writing, struct save
 	_cleanup_(stage_done) struct stage stage = { 0 };
 	struct inode *inode = writing->inode;
 	const uint64_t before = inode->version;
-	const bool adds = writing->only_adds && writing->kept == writing->seen;
+	/* A larger size that was set comes between what was there and what others have added. */
+	const bool grows = writing->only_cut && writing->stage.size > writing->seen;
 	const bool apart = writing->apart && inode->node.kind == BACKEND_ORDINARY;
 	enum newer newer;
+	bool adds;
 	int r = newer_find(tree, writing, &newer);
 
 	if (r == 0 && apart && newer != NEWER_NOTHING_TO_DO)
@@ -76,6 +78,8 @@ static int publish_stage(struct tree *tree, struct writing *writing, struct save
 				 newer == NEWER_NONE ? ahead : NULL, notes);
 	if (r < 0)
 		return r;
+	adds = writing->only_adds && writing->kept == writing->seen &&
+	       !(grows && newer == NEWER_EXTENDED);
 	writing->dirty = writing->only_cut = writing->only_adds = false;
 	if (adds)
 		inode_extended(inode, before);

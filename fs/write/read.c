@@ -47,6 +47,14 @@ void handle_wrote(struct handle *handle)
 void handle_drop_old(struct handle *handle)
 {
 	version_drop(&handle->old);
+	handle->looked = false;
+}
+
+struct version *handle_replaced(const struct handle *handle)
+{
+	bool goes_by_it = handle->looked || !handle->fresh;
+
+	return handle->old && handle->old->replaced && goes_by_it ? handle->old : NULL;
 }
 
 /* A reader of a document sees one version of it, from a read at its start until the next one: the

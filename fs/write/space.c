@@ -14,11 +14,16 @@
 static int written_size(struct tree *tree, const struct handle *handle, uint64_t *ret_size)
 {
 	const struct writing *writing = handle->writing;
+	const struct version *replaced = handle_replaced(handle);
 	uint64_t end;
 	int r;
 
 	if (writing->mode == HANDLE_SAVE && (writing->dirty || writing->apart)) {
 		*ret_size = writing->stage.size;
+		return 0;
+	}
+	if (replaced) {
+		*ret_size = replaced->stage.size;
 		return 0;
 	}
 	r = handle_content_end(tree, handle->inode, &end);
@@ -198,25 +203,24 @@ int handle_allocate(struct tree *tree, struct handle *handle, int mode, uint64_t
 }
 
 /* The size that the handle reads. */
-static int handle_seen_size(struct tree *tree, struct view *view, const struct handle *handle,
+static int handle_seen_size(struct tree *tree, struct view *view, struct handle *handle,
 			    uint64_t *ret_size)
 {
 	int r;
 
-	if (handle->writing->mode == HANDLE_SAVE && handle->writing->dirty)
+	if (handle->writing->mode == HANDLE_SAVE && handle->writing->dirty) {
 		*ret_size = handle->writing->stage.size;
-	else if (handle->old)
-		*ret_size = handle->old->stage.size;
-	else if (handle->face->old)
-		*ret_size = handle->face->old->stage.size;
-	else {
-		r = content_size(tree, view, handle->inode, ret_size);
-		if (r < 0)
-			return r;
-		if (handle->writing->mode == HANDLE_APPEND)
-			*ret_size += handle->writing->piece.size;
+		return 0;
 	}
-	return 0;
+	if (handle->old || handle->face->old) {
+		handle->looked |= handle->old != NULL;
+		*ret_size = (handle->old ? handle->old : handle->face->old)->stage.size;
+		return 0;
+	}
+	r = content_size(tree, view, handle->inode, ret_size);
+	if (r == 0 && handle->writing->mode == HANDLE_APPEND)
+		*ret_size += handle->writing->piece.size;
+	return r;
 }
 
 static int seek_once(struct tree *tree, struct handle *handle, uint64_t offset, int whence,

@@ -21,7 +21,9 @@ void inode_use_end(struct tree *tree, struct inode *inode)
 	if (--inode->uses)
 		return;
 	backend_use(tree->backend, inode->ino, false);
-	version_drop(&inode->kept);
+	/* A thread that is led may be about to open it. */
+	if (!inode->led)
+		version_drop(&inode->kept);
 }
 
 /* As view_begin(); 1: memory may lack what the store shows, which must be taken in first. */

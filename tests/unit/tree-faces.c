@@ -68,8 +68,9 @@ static void say_probe(uint64_t nodeid)
 	cr_assert_eq(buf_printf(&said, "(%s) ", r == -ESTALE ? "led" : "opened"), 0);
 }
 
-/* What it answers to that. */
+/* What it answers to that, and what happens meanwhile, once. */
 static bool kernel_knows = true;
+static void (*meanwhile)(void);
 
 static bool say_forget(void *arg, uint64_t nodeid, int64_t offset)
 {
@@ -82,6 +83,12 @@ static bool say_forget(void *arg, uint64_t nodeid, int64_t offset)
 	say_probe(nodeid);
 	say_size();
 	pthread_mutex_unlock(&said_lock);
+	if (meanwhile) {
+		void (*happens)(void) = meanwhile;
+
+		meanwhile = NULL;
+		happens();
+	}
 	return kernel_knows;
 }
 
@@ -1526,7 +1533,7 @@ EveryStore(faces, are_told_once_more_when_the_kernel_does_not_know_them)
 
 	kernel_knows = false;
 	append("s/l.jsonl", "2\n");
-	cr_expect_str_eq(told(inode), "forget 0@0");
+	cr_expect_str_eq(told(inode), "forget 0@0 forget 0@0", "it may be opened in between");
 	UNTIL(anything_said());
 	cr_expect_str_eq(told(inode), "forget 0@-1", "once more");
 	usleep(2500000);
@@ -1536,6 +1543,94 @@ EveryStore(faces, are_told_once_more_when_the_kernel_does_not_know_them)
 	forget(inode);
 	stop_watching();
 	cr_assert_eq(unlinked("s/l.jsonl"), 0);
+}
+
+static pthread_t second_append;
+static atomic_bool has_appended;
+
+static void *append_second(void *arg)
+{
+	append("s/l.jsonl", "3\n");
+	has_appended = true;
+	return arg;
+}
+
+static void begin_second(void)
+{
+	cr_assert_eq(pthread_create(&second_append, NULL, append_second, NULL), 0);
+	UNTIL(strcmp(content_of("s/l.jsonl"), "1\n2\n3\n") == 0);
+	/* Long enough for it to return, if it does not wait. */
+	usleep(100000);
+	cr_expect(!has_appended, "the kernel has the size from before both");
+}
+
+EveryStore(faces, that_an_earlier_append_has_made_old_are_told_of_before_another_returns)
+{
+	struct handle *reader;
+	struct inode *inode;
+
+	watch(4);
+	save("s/l.jsonl", "1\n");
+	inode = inode_at("s/l.jsonl");
+	reader = open_face(inode, face_shown_to(inode, READER), O_RDONLY, READER);
+	cr_expect_str_eq(fill(reader, 0, 2), "1\n");
+	release(reader);
+	told(inode);
+
+	meanwhile = begin_second;
+	append("s/l.jsonl", "2\n");
+	cr_assert_eq(pthread_join(second_append, NULL), 0);
+	cr_expect_eq(size_by(inode, 0), 6);
+	forget(inode);
+	stop_watching();
+	cr_assert_eq(unlinked("s/l.jsonl"), 0);
+}
+
+static void cut(struct handle *handle, off_t size)
+{
+	cr_assert_eq(set_attr_by(handle, &(struct stat){ .st_size = size }, TREE_SET_SIZE), 0);
+}
+
+/* By size and bytes it has found where to cut: in what was replaced since. */
+EveryStore(faces, of_a_writer_show_the_version_that_it_reads_and_cut_no_other)
+{
+	static const off_t sizes[] = { 0, 4, 7, 9, 12 };
+
+	for (size_t i = 0; i < ARRAY_SIZE(sizes) * ARRAY_SIZE(states); i++) {
+		const char *path = states[i % ARRAY_SIZE(states)];
+		struct handle *writer;
+		struct inode *inode;
+
+		save(path, "[1]\n[22]\n");
+		inode = inode_at(path);
+		writer = open_face(inode, face_shown_to(inode, READER), O_RDWR, READER);
+		save(path, "[333]\n[4]\n");
+		append(path, "[5]\n");
+		cr_expect_eq(size_by(inode, face_of(writer)), 9, "%s", path);
+		if (i % 2)
+			cr_expect_str_eq(direct(writer, 4, 5), "[22]\n", "%s", path);
+		cut(writer, sizes[i / ARRAY_SIZE(states)]);
+		release(writer);
+		cr_expect_str_eq(content_of(path), "[333]\n[4]\n[5]\n", "%s", path);
+		forget(inode);
+	}
+}
+
+EveryStore(faces, of_a_writer_that_has_looked_at_nothing_cut_what_there_is)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(states); i++) {
+		struct handle *writer;
+		struct inode *inode;
+
+		save(states[i], "[1]\n[22]\n");
+		inode = inode_at(states[i]);
+		writer = open_face(inode, face_shown_to(inode, READER), O_RDWR, READER);
+		save(states[i], "[333]\n[4]\n");
+		cut(writer, 6);
+		release(writer);
+		cr_expect_str_eq(content_of(states[i]), "[333]\n", "%s", states[i]);
+		forget(inode);
+	}
 }
 
 /* A file that was a state file keeps its faces when it becomes an ordinary one. */
@@ -1680,6 +1775,25 @@ SqliteStore(faces, to_which_somebody_is_led_become_old_when_others_replace_the_r
 	cr_expect_eq(stat_of("s/l.jsonl").st_size, 20);
 	cr_expect_eq(size_by(inode, face), 4);
 	release(writer);
+	forget(inode);
+}
+
+/* Nor is it forgotten with the last open file. */
+SqliteStore(faces, to_which_somebody_is_led_become_old_though_no_snapshot_can_be_kept)
+{
+	struct inode *inode;
+	struct handle *writer = lead_a_reader(&inode);
+	unsigned face;
+
+	sqlite_snapshot_kept(sqlite_of(world_tree->backend), BACKEND_KEEP_CONTENT);
+	reader_snapshot_renew(world_tree);
+	face = face_shown_to(inode, READER);
+	release(writer);
+	sql_runs("UPDATE agentscope_sessions SET state_data = '[1, 2, 3]'");
+
+	cr_expect_eq(stat_of("s/l.jsonl").st_size, 20);
+	cr_expect_eq(size_by(inode, face), 4);
+	sqlite_snapshot_kept(sqlite_of(world_tree->backend), BACKEND_KEEP_AGAIN);
 	forget(inode);
 }
 

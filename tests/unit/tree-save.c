@@ -1070,6 +1070,21 @@ EveryStore(save, that_only_sets_the_size_keeps_what_was_appended_since)
 			}
 }
 
+EveryStore(save, that_sets_a_larger_size_doubles_nothing_that_others_have_added)
+{
+	struct handle *grower, *cutter;
+
+	save("s/l.jsonl", "[1]\n[22]\n");
+	grower = open_at("s/l.jsonl", O_RDWR);
+	cut_by_descriptor(grower, 16);
+	append("s/l.jsonl", "[3]\n[4]\n");
+	cutter = open_at("s/l.jsonl", O_RDWR);
+	cut_by_descriptor(cutter, 13);
+	close_handle(grower);
+	close_handle(cutter);
+	cr_expect_str_eq(content_of("s/l.jsonl"), "[1]\n[22]\n\\0\\0\\0\\0\\0\\0\\0\n[3]\n[4]\n");
+}
+
 EveryStore(save, that_cuts_and_adds_keeps_what_was_appended_since)
 {
 	static const char *const paths[] = { "s/l.jsonl", "s/k.json", "s/h.hash" };
