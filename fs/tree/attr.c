@@ -208,8 +208,8 @@ static int enter_once(struct tree *tree, struct inode *inode, unsigned number, p
 	return show_face(tree, inode, face, false, shown);
 }
 
-/* A thread that is led opens the face that it is shown now, whatever others change in between, and
- * reads as much as that has now. */
+/* A thread that is led opens the face that it is shown now, also when others have replaced the
+ * content in between, and reads as many bytes as that has now. */
 static int keep_shown(struct tree *tree, struct inode *inode)
 {
 	const uint64_t most = MIN(content_kept_most(tree, inode), (uint64_t)CONTENT_CACHED);

@@ -45,34 +45,16 @@
 #include "fs/write/handle.h"
 #include "backend/base/tick.h"
 
-/* A new document is a draft of no bytes. */
-static bool is_new(const struct inode *inode)
-{
-	return inode_is_draft(inode) && !inode->node.size && !inode->orphaned && !inode->apart;
-}
-
 int handle_begin_save(struct tree *tree, struct handle *handle, bool keep)
 {
 	struct writing *writing = handle->writing;
-	_cleanup_(view_end) struct view view = { 0 };
 	_cleanup_(stage_done) struct stage stage = { 0 };
 	struct version *replaced = handle_replaced(handle);
 	uint64_t kept, seen;
-	int r;
+	int r = keep && writing->mode != HANDLE_SAVE ? handle_stage(tree, handle, &stage) : 0;
 
-	if (writing->mode == HANDLE_SAVE)
-		return 0;
-	if (keep && replaced) {
-		r = stage_copy(&replaced->stage, &stage);
-		if (r < 0)
-			return r;
-	} else if (keep && !is_new(handle->inode)) {
-		r = inode_view_begin(tree, handle->inode, &view);
-		if (r == 0)
-			r = content_to_stage(&view, handle->inode, &stage);
-		if (r < 0)
-			return r;
-	}
+	if (r < 0 || writing->mode == HANDLE_SAVE)
+		return r;
 	kept = seen = stage.size;
 	/* With an unknown end, nothing is found behind it later. */
 	if (!keep && handle_content_end(tree, handle->inode, &seen) < 0)

@@ -69,6 +69,8 @@ void handle_drop_old(struct handle *handle);
 /* The version that was replaced, and by which the handle's user goes: it has read of it, or was
  * told its size.  NULL: there is none. */
 struct version *handle_replaced(const struct handle *handle);
+/* The content with which a save by the handle begins, into an empty stage. */
+int handle_stage(struct tree *tree, struct handle *handle, struct stage *stage);
 /* Of a reader that is just being opened: keep what it is about to read, which others may replace
  * before.  0 or -errno. */
 int handle_keep(struct tree *tree, struct handle *handle);

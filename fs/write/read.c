@@ -57,6 +57,26 @@ struct version *handle_replaced(const struct handle *handle)
 	return handle->old && handle->old->replaced && goes_by_it ? handle->old : NULL;
 }
 
+/* A new document is a draft of no bytes. */
+static bool is_new(const struct inode *inode)
+{
+	return inode_is_draft(inode) && !inode->node.size && !inode->orphaned && !inode->apart;
+}
+
+int handle_stage(struct tree *tree, struct handle *handle, struct stage *stage)
+{
+	_cleanup_(view_end) struct view view = { 0 };
+	struct version *replaced = handle_replaced(handle);
+	struct inode *inode = handle->inode;
+	int r = 0;
+
+	if (replaced)
+		return stage_copy(&replaced->stage, stage);
+	if (!is_new(inode))
+		r = inode_view_begin(tree, inode, &view);
+	return r < 0 || is_new(inode) ? r : content_to_stage(&view, inode, stage);
+}
+
 /* A reader of a document sees one version of it, from a read at its start until the next one: the
  * content is kept then, and what follows is read from there. */
 static int handle_pin(struct view *view, struct handle *handle)
