@@ -136,7 +136,8 @@ int handle_keep(struct tree *tree, struct handle *handle)
 				 handle->direct || is_document ? most : CONTENT_CACHED);
 	if (r == 0 && is_document)
 		handle->old = content_kept(inode);
-	else if (r == -ESTALE && is_document && backend_is_shared(tree->backend))
+	view_end(&view);
+	if (r == -ESTALE && is_document && backend_is_shared(tree->backend))
 		r = document_ahead(tree, inode, &handle->old);
 	/* Without room it is read from the store. */
 	return r == -ENOMEM || r == -ENOSPC ? 0 : MIN(r, 0);
