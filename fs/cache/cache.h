@@ -95,8 +95,6 @@ int version_take(struct view *view, struct inode *inode, struct version **ret_ve
  * whether a face became old, so that the name must be looked up again. */
 bool versions_apply(struct notes *notes, struct inode *inode, const struct writing *saver,
 		    struct version *version);
-/* The version that a writer on this face reads, whose size it is told now; NULL: the newest. */
-struct version *face_writer_old(struct inode *inode, const struct face *face);
 
 /* An unknown thread. */
 enum { NOBODY = -1 };

@@ -220,6 +220,9 @@ void notes_change(struct notes *notes, struct tree *tree, struct inode *inode, e
 		inode->replaced = inode->changes;
 		inode->replaced_at = inode->changed;
 		inode->list_known = false;
+		for (struct handle *handle = inode->open; handle; handle = handle->next)
+			if (handle->old)
+				handle->old->replaced = true;
 	}
 	for (struct face *face = &inode->face; face; face = face->next) {
 		/* The kernel has the size from the append itself. */

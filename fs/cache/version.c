@@ -3,16 +3,17 @@
 /*
  * Versions: the content of a file before a save, for readers that are in the middle of it.
  *
- *   A handle with direct reads begins with the content at its open, and is in the middle until a
- *   read finds the end of the file (handle.fresh, handle.middle).  A handle that reads through the
- *   page cache may have pages of it in the kernel until it is closed.  When a save replaces the
- *   content, and does not only add to it, the content is copied once before the commit, and they
- *   all share the copy.
+ *   A handle with direct reads begins with the content at its open, or if it may write at its
+ *   first read, and is in the middle until a read finds the end of the file (handle.fresh,
+ *   handle.middle).  A handle that reads through the page cache may have pages of it in the
+ *   kernel until it is closed.  When a save replaces the content, and does not only add to it,
+ *   the content is copied once before the commit, and they all share the copy.
  *
  *   A reader of a document has one from its first read on (handle_pin()).
  */
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,7 +23,10 @@
 
 static bool handle_wants(const struct handle *handle, const struct writing *saver)
 {
-	return handle->writing != saver && (handle->middle || handle->fresh) && !handle->old &&
+	/* A writer that has read nothing goes by the size, which is the newest. */
+	bool begins = handle->fresh && (handle->flags & O_ACCMODE) == O_RDONLY;
+
+	return handle->writing != saver && (handle->middle || begins) && !handle->old &&
 	       !(handle->writing->mode == HANDLE_SAVE && handle->writing->dirty);
 }
 
@@ -71,7 +75,6 @@ bool versions_apply(struct notes *notes, struct inode *inode, const struct writi
 {
 	bool any_face = false;
 
-	version->replaced = true;
 	for (struct face *face = &inode->face; face; face = face->next) {
 		if (!face_wants(inode, face))
 			continue;
@@ -87,14 +90,4 @@ bool versions_apply(struct notes *notes, struct inode *inode, const struct writi
 		version->count++;
 	}
 	return any_face;
-}
-
-struct version *face_writer_old(struct inode *inode, const struct face *face)
-{
-	for (struct handle *handle = inode->open; handle; handle = handle->next)
-		if (handle->face == face && handle->kind == FACE_WRITE && handle->old) {
-			handle->looked = true;
-			return handle->old;
-		}
-	return NULL;
 }

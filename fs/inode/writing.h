@@ -98,7 +98,6 @@ struct handle {
 	bool keeps;	     /* it counts in tree.reader_snapshots.readers */
 	bool fills;	     /* the kernel has filled pages by it, whether it is direct or not */
 	bool fresh;	     /* not read directly since it was opened */
-	bool looked;	     /* it has told the size of old */
 	bool middle;	     /* its last direct read did not end with the file */
 	bool ended;	     /* it has read all that there is, up to the end */
 	bool again;	     /* it has read again behind that (read.c), or has got a lock */

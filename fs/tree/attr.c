@@ -85,7 +85,6 @@ static int inode_stat_fresh(struct tree *tree, struct inode *inode, struct stat 
 static void face_size(struct inode *inode, struct face *face, struct stat *st, bool *ret_own)
 {
 	uint64_t size = (uint64_t)st->st_size;
-	const struct version *old;
 
 	*ret_own = face->open[FACE_WRITE] != 0;
 	if (face->old) {
@@ -94,8 +93,6 @@ static void face_size(struct inode *inode, struct face *face, struct stat *st, b
 		*ret_own = true;
 	} else if (face->own) {
 		size = writing_size(face->writing, size);
-	} else if (*ret_own && (old = face_writer_old(inode, face))) {
-		size = old->stage.size;
 	} else if (inode->bound < size) {
 		/* A face does not show bytes that another face does not show yet: otherwise the
 		 * name would have a size that a descriptor on the other face cannot read. */

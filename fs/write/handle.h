@@ -66,8 +66,7 @@ int handle_content_end(struct tree *tree, struct inode *inode, uint64_t *ret_end
 void handle_drop_outdated(struct handle *handle);
 /* Let the next read of the handle show the newest content. */
 void handle_drop_old(struct handle *handle);
-/* The version that was replaced, and by which the handle's user goes: it has read of it, or was
- * told its size.  NULL: there is none. */
+/* The version of which the handle has read a part, if it was replaced since; or NULL. */
 struct version *handle_replaced(const struct handle *handle);
 /* The content with which a save by the handle begins, into an empty stage. */
 int handle_stage(struct tree *tree, struct handle *handle, struct stage *stage);

@@ -47,14 +47,11 @@ void handle_wrote(struct handle *handle)
 void handle_drop_old(struct handle *handle)
 {
 	version_drop(&handle->old);
-	handle->looked = false;
 }
 
 struct version *handle_replaced(const struct handle *handle)
 {
-	bool goes_by_it = handle->looked || !handle->fresh;
-
-	return handle->old && handle->old->replaced && goes_by_it ? handle->old : NULL;
+	return handle->old && handle->old->replaced ? handle->old : NULL;
 }
 
 /* A new document is a draft of no bytes. */

@@ -203,7 +203,7 @@ int handle_allocate(struct tree *tree, struct handle *handle, int mode, uint64_t
 }
 
 /* The size that the handle reads. */
-static int handle_seen_size(struct tree *tree, struct view *view, struct handle *handle,
+static int handle_seen_size(struct tree *tree, struct view *view, const struct handle *handle,
 			    uint64_t *ret_size)
 {
 	int r;
@@ -213,7 +213,6 @@ static int handle_seen_size(struct tree *tree, struct view *view, struct handle 
 		return 0;
 	}
 	if (handle->old || handle->face->old) {
-		handle->looked |= handle->old != NULL;
 		*ret_size = (handle->old ? handle->old : handle->face->old)->stage.size;
 		return 0;
 	}
