@@ -4,6 +4,7 @@
  * when the last count goes. */
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
 
@@ -386,6 +387,14 @@ void inode_extended(struct inode *inode, uint64_t from)
 	/* Of a list its beginning is kept, of anything else all of it. */
 	if (inode->kept_version == from && inode->node.kind == BACKEND_LIST)
 		inode->kept_version = inode->version;
+}
+
+bool inode_is_written(const struct inode *inode)
+{
+	for (const struct handle *handle = inode->open; handle; handle = handle->next)
+		if ((handle->flags & O_ACCMODE) != O_RDONLY)
+			return true;
+	return false;
 }
 
 void inode_set_node(struct inode *inode, struct backend_node *node)

@@ -21,6 +21,8 @@ int inode_create(struct tree *tree, struct backend_node *node, struct inode *par
 struct inode *inode_from(struct backend_node *node);
 struct inode *inode_enter(struct tree *tree, struct inode *inode);
 void inode_destroy(struct inode *inode);
+/* Whether a handle that may write is open. */
+bool inode_is_written(const struct inode *inode);
 /* Replace the copy of the node by this one, which owns its bytes; takes it over. */
 void inode_set_node(struct inode *inode, struct backend_node *node);
 /* After node.kind was changed in place. */

@@ -182,6 +182,9 @@ static int show_face(struct tree *tree, struct inode *inode, struct face *face, 
 {
 	int r = stat_face(tree, inode, face, &shown->st, &shown->own);
 
+	/* Of a nodeid that the kernel does not know yet it can be notified of nothing, and it takes
+	 * the size of this answer as right, however late: it asks again where somebody writes. */
+	shown->own |= face_is_fresh(face) && inode_is_state(inode) && inode_is_written(inode);
 	shown->nodeid = inode_nodeid(inode, face->number);
 	shown->brief = brief;
 	if (r == 0)

@@ -461,14 +461,6 @@ int handle_join(struct tree *tree, struct inode *inode, unsigned face, pid_t pid
 	return open_handle(tree, inode, face, O_WRONLY, pid, NOTIFY_CONTENT, ret_handle);
 }
 
-static bool is_written(const struct inode *inode)
-{
-	for (const struct handle *handle = inode->open; handle; handle = handle->next)
-		if (handle_writes(handle))
-			return true;
-	return false;
-}
-
 static void handle_close(struct tree *tree, struct handle *handle)
 {
 	struct writing *writing = handle->writing;
@@ -488,7 +480,7 @@ static void handle_close(struct tree *tree, struct handle *handle)
 		inode_use_end(tree, inode);
 		if (handle->keeps)
 			reader_snapshot_closed(tree);
-		if (!is_written(inode))
+		if (!inode_is_written(inode))
 			inode_writers_gone(tree, inode);
 		if (face_closed(handle))
 			notes_renew(&notes, tree, inode, handle->face);

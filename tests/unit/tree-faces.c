@@ -1779,6 +1779,18 @@ SqliteStore(faces, to_which_somebody_is_led_become_old_when_others_replace_the_r
 	forget(inode);
 }
 
+/* No notice of what is written meanwhile reaches it. */
+EveryStore(faces, that_the_kernel_does_not_know_yet_are_asked_for_again_beside_a_writer)
+{
+	struct inode *inode;
+	struct handle *writer = lead_a_reader(&inode);
+
+	cr_expect(shown_to(inode, READER).own);
+	cr_expect(!shown_to(inode, READER).own, "it is on its way there");
+	release(writer);
+	forget(inode);
+}
+
 /* Nor is it forgotten with the last open file. */
 SqliteStore(faces, to_which_somebody_is_led_become_old_though_no_snapshot_can_be_kept)
 {
