@@ -13,6 +13,9 @@ enum handle_mode {
 	HANDLE_SAVE,   /* stage holds the new content until flush */
 };
 
+/* As writing.version: the stage begins with content that had been replaced by then. */
+#define VERSION_REPLACED UINT64_MAX
+
 /* What was written to an open file, or through /proc to the same, and is not published yet.  Every
  * handle has one, which it may share.  mode, stage and piece change only while both the lock here
  * and inode.lock are held: with either of them they stay as they are. */
@@ -44,13 +47,12 @@ struct writing {
 	struct inode *away_dir; /* the file was renamed away: there its bytes are from the close */
 	char *away_name;	/* on; counted and owned */
 	size_t away_size;
-	uint64_t version;	    /* inode.version that the stage was begun or published as, or */
-#define VERSION_REPLACED UINT64_MAX /* it was replaced before */
-	struct stage stage;	    /* HANDLE_SAVE */
-	uint64_t line_start;	    /* of it: the last line begins there, or before */
-	int64_t written;	    /* time of the last write into the stage or the piece */
-	bool times_set;		    /* an explicit time was set since that write */
-	struct stage piece;	    /* HANDLE_APPEND: begins behind a newline, holds none */
+	uint64_t version;    /* inode.version that the stage was begun or published as */
+	struct stage stage;  /* HANDLE_SAVE */
+	uint64_t line_start; /* of it: the last line begins there, or before */
+	int64_t written;     /* time of the last write into the stage or the piece */
+	bool times_set;	     /* an explicit time was set since that write */
+	struct stage piece;  /* HANDLE_APPEND: begins behind a newline, holds none */
 	bool owns_tail;	     /* the list's tail is this writer's own (it was flushed by fsync) */
 	uint64_t tail_end;   /* then: the size that the list had */
 	bool streams;	     /* writes at the end of a list that was empty when opened, */

@@ -1517,19 +1517,26 @@ EveryStore(faces, are_all_told_when_attributes_change)
 		cr_assert_eq(unlinked("s/l.tmp"), 0);
 }
 
-/* The answer that tells of the number is still to be taken in, maybe. */
-EveryStore(faces, are_told_once_more_when_the_kernel_does_not_know_them)
+/* s/l.jsonl, of which the kernel has pages and a size; at_once: as watch(). */
+static struct inode *left_by_a_reader(unsigned at_once)
 {
 	struct handle *reader;
 	struct inode *inode;
 
-	watch(1);
+	watch(at_once);
 	save("s/l.jsonl", "1\n");
 	inode = inode_at("s/l.jsonl");
 	reader = open_face(inode, face_shown_to(inode, READER), O_RDONLY, READER);
 	cr_expect_str_eq(fill(reader, 0, 2), "1\n");
 	release(reader);
 	told(inode);
+	return inode;
+}
+
+/* The answer that tells of the number is still to be taken in, maybe. */
+EveryStore(faces, are_told_once_more_when_the_kernel_does_not_know_them)
+{
+	struct inode *inode = left_by_a_reader(1);
 
 	kernel_knows = false;
 	append("s/l.jsonl", "2\n");
@@ -1566,16 +1573,7 @@ static void begin_second(void)
 
 EveryStore(faces, that_an_earlier_append_has_made_old_are_told_of_before_another_returns)
 {
-	struct handle *reader;
-	struct inode *inode;
-
-	watch(4);
-	save("s/l.jsonl", "1\n");
-	inode = inode_at("s/l.jsonl");
-	reader = open_face(inode, face_shown_to(inode, READER), O_RDONLY, READER);
-	cr_expect_str_eq(fill(reader, 0, 2), "1\n");
-	release(reader);
-	told(inode);
+	struct inode *inode = left_by_a_reader(4);
 
 	meanwhile = begin_second;
 	append("s/l.jsonl", "2\n");
