@@ -695,8 +695,9 @@ def test_ids_in_utf_16_that_are_no_text_in_utf_8_do_no_harm(box):
     mount.sql(into + ", ".join(f"('other', CAST({text} AS TEXT), 1, '3')" for text in odd))
     mount.sql(f"UPDATE {TABLE} SET state_data = '5' WHERE state_key = 'one'")
     shows(box, mount.at("other", "one.json"), b"5")
-    eventually(lambda: not mount.sql("SELECT 1 FROM sessfs_change"), "changes are taken in")
+    # A change that nothing has to be written for may stay in the log until its file is written.
     write(mount.at("other", "one.json"), b"6")
+    eventually(lambda: not mount.sql("SELECT 1 FROM sessfs_change"), "changes are taken in")
     same(len(mount.sql(f"SELECT 1 FROM {TABLE} WHERE state_data = '3'")), len(odd), "the rows")
 
 
