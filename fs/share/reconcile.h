@@ -121,6 +121,8 @@ int reconcile_look(struct reconciling *reconciling, size_t first, size_t end);
 
 /* reconciling.c */
 
+/* A view, by which notices read, too. */
+int reconcile_begin(struct reconciling *reconciling);
 /* With a new view behind it.  Nothing works as long as changes wait, so they are taken in on a full
  * disk, too. */
 int reconcile_commit(struct reconciling *reconciling, struct batch *batch);
