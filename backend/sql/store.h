@@ -103,7 +103,7 @@ struct sql {
 	struct {
 		struct sql_link *link;
 		_Atomic int64_t lane; /* the last transaction of which is known what became of it */
-		uint64_t ino; /* as far as numbers are leased, to any mount */
+		uint64_t ino;	      /* as far as numbers are leased, to any mount */
 		uint64_t entry;
 		bool unsure; /* whether the last transaction was committed: there is no link */
 		int silent;  /* whether the triggers are off on it: -1 not known */
