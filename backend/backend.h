@@ -293,6 +293,7 @@ struct backend_op {
 struct backend_append {
 	struct bytes session;
 	struct bytes key;
+	uint64_t ino;	  /* of the list */
 	int64_t expected; /* the index of its first row, as far as the model knows */
 	/* Once the batch is committed: */
 	int64_t first;	/* what it has become */

@@ -107,6 +107,10 @@ struct sql {
 		uint64_t entry;
 		bool unsure; /* whether the last transaction was committed: there is no link */
 		int silent;  /* whether the triggers are off on it: -1 not known */
+		/* Appends that have to find where their rows come, until one expects that; and
+		 * whether the last transaction had one that did. */
+		unsigned crowded;
+		bool placed;
 	} writer;
 
 	/* What is known of the others. */
@@ -123,6 +127,7 @@ struct sql {
 		bool listed_removal;
 		bool untold_known; /* others do not know how far that is */
 		uint64_t settings;
+		uint64_t turn;
 		bool changes; /* other programs' changes wait */
 		bool stirred; /* there is news for change_wait() */
 		struct feed_notes waiting;

@@ -402,6 +402,7 @@ static int append_commit(struct appending *appending)
 	struct backend_append append = {
 		.session = node.session,
 		.key = node.key,
+		.ino = node.ino,
 		.expected = appending->first,
 		.first = appending->first,
 	};

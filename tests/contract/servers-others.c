@@ -455,6 +455,7 @@ Test(others, wait_for_a_turn_in_which_nothing_is_committed_a_second)
 	two = shared_store(0, one);
 	look_around(one);
 	backend_turn(one, true);
+	look_around(two);
 	begun = sql_milliseconds();
 	cr_expect_eq(COMMIT(two, row_insert(S, K, 0, BYTES("1"))), 0, "it is taken away");
 	cr_expect_geq(sql_milliseconds() - begun, 1000, "not before");
@@ -984,7 +985,7 @@ Test(others, wait_for_a_transaction_that_has_to_do_with_theirs_and_for_no_other)
 Test(others, append_more_at_once_than_the_server_takes_in_one_packet)
 {
 	enum { ROWS = 5 };
-	struct backend_append append = { S, K, 0, -1, 99 };
+	struct backend_append append = { .session = S, .key = K, .first = -1, .bytes = 99 };
 	struct backend_op ops[ROWS];
 	struct backend_batch batch = { .ops = ops, .count = ROWS, .append = &append };
 	size_t size;
