@@ -834,6 +834,8 @@ struct backend {
 	/* It was opened so, or the store was found damaged: then nothing is written any more, every
 	 * commit answers -EROFS, and what can be read is served. */
 	atomic_bool read_only;
+	/* Moves whenever settings may have changed; 0: where that is not known. */
+	_Atomic uint64_t settings;
 	/* As backend_init() has filled them. */
 	struct backend_scans scans;
 	struct backend_joined joined;
