@@ -499,8 +499,7 @@ int append_lines(struct tree *tree, struct inode *inode, struct bytes data, unsi
 	};
 	const bool own_tail = how & APPEND_OWN_TAIL;
 	/* The store says then what others have added. */
-	const bool grown = inode->grown && (how & APPEND_ANYWHERE) &&
-			   !(inode->node.flags & (BACKEND_DRAFT | BACKEND_NO_NEWLINE));
+	const bool grown = inode->grown && (how & APPEND_ANYWHERE);
 	struct bytes rest = data;
 	struct line line;
 	bool unsure;
