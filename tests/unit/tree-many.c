@@ -595,7 +595,7 @@ static const struct added befores[] = {
 	{ "7\n8\n9\n", true, false }, { "7\n[8", true, false },	  { "", false, true },
 	{ "\n", false, false },
 };
-static const char *const behinds_of[] = { "4\n", "4\n5\n", "bad}\n", "[5", "4\n[5", ",6]\n" };
+static const char *const lasts[] = { "4\n", "4\n5\n", "bad}\n", "[5", "4\n[5", ",6]\n" };
 
 static void add(const char *path, const struct added *added)
 {
@@ -612,13 +612,13 @@ static void add(const char *path, const struct added *added)
 Many(what_comes_behind_what_another_has_added_is_as_if_one_had_added_both)
 {
 	static const char *const list = "s/l.jsonl", *const like = "s/like.jsonl";
-	enum { ORDERS = ARRAY_SIZE(befores) * ARRAY_SIZE(befores) * ARRAY_SIZE(behinds_of) };
+	enum { ORDERS = ARRAY_SIZE(befores) * ARRAY_SIZE(befores) * ARRAY_SIZE(lasts) };
 
 	for (size_t order = 0; order < ORDERS; order++) {
 		const struct added *first = &befores[order % ARRAY_SIZE(befores)];
 		const struct added *second =
 			&befores[order / ARRAY_SIZE(befores) % ARRAY_SIZE(befores)];
-		const char *last = behinds_of[order / ARRAY_SIZE(befores) / ARRAY_SIZE(befores)];
+		const char *last = lasts[order / ARRAY_SIZE(befores) / ARRAY_SIZE(befores)];
 		_cleanup_(freep) char *expected = NULL;
 		struct handle *handle;
 
