@@ -582,8 +582,8 @@ Many(a_line_is_not_written_behind_what_another_has_torn)
 	ON(1) cr_expect_str_eq(content_of("s/l.jsonl"), "1\ntorn\n2\n");
 }
 
-/* What one mount does to a list, and another one adds then that has heard of it and has read nothing
- * of it: as if one had done both, which is how the second list is made. */
+/* What one mount does to a list, and another one adds then that has heard of it and has read
+ * nothing of it: as if one had done both, which is how the second list is made. */
 struct added {
 	const char *text;
 	bool replaces, cuts;
