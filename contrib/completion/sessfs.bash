@@ -113,7 +113,7 @@ _sessfs() {
 		compopt -o nospace
 		;;
 	keep:*)
-		mapfile -t COMPREPLY < <(compgen -f -W 'claude codex gemini opencode pi' -- "$word")
+		mapfile -t COMPREPLY < <(compgen -f -W 'claude cline codex copilot gemini kimi opencode pi qwen' -- "$word")
 		;;
 	*)
 		mapfile -t COMPREPLY < <(compgen -f -- "$word")

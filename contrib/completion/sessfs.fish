@@ -81,7 +81,7 @@ complete -c sessfs -n "__sessfs_runs check ls cat show search rm sessions stats 
 complete -c sessfs -n "__sessfs_runs compact" -l first -x -d 'The first N items'
 complete -c sessfs -n "__sessfs_runs compact" -l items -x -d 'The items with these indexes'
 complete -c sessfs -n "__sessfs_runs compact" -l if -x -d 'The version that the list had'
-complete -c sessfs -n "__sessfs_runs keep" -a 'claude codex gemini opencode pi' -d Client
+complete -c sessfs -n "__sessfs_runs keep" -a 'claude cline codex copilot gemini kimi opencode pi qwen' -d Client
 complete -c sessfs -n "__sessfs_runs keep" -l undo -d 'Replace the links with folders again'
 complete -c sessfs -n "__sessfs_runs keep" -l status -d 'List what has been moved'
 complete -c sessfs -n "__sessfs_runs keep" -l bind -d 'Bind mounts instead of links'

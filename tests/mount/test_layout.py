@@ -351,11 +351,31 @@ def test_rows_follow_paths_whatever_is_moved(box):
         same(all(moves.moved[1:]), True, "users, sessions and what is in them have moved")
 
 
+def test_a_layout_is_added_and_what_is_of_it_is_placed_anew(box):
+    mount = box.mount(options=layout("codex+strands"))
+    os.makedirs(mount.at("codex/archived_sessions"))
+    append(mount.at("codex/archived_sessions/x.jsonl"), b"1\n")
+    os.makedirs(mount.at("session_kimi:p:x"))
+    append(mount.at("session_kimi:p:x/k.json"), b"1")
+    mount.stop()
+    do(box, "config", mount.store, "layout=codex+strands+qwen")
+    # The id of this session is one of this client's, so it has another place.
+    said = do(box, "config", mount.store, "layout=codex+strands+qwen+kimi").stderr.decode()
+    same("1 file has a new path" in said, True, said)
+    mount = box.mount(store=mount.store)
+    os.makedirs(mount.at("kimi/sessions/w/s"))
+    append(mount.at("kimi/sessions/w/s/state.json"), b"1")
+    same(keys(mount), [("codex:archived:x", "transcript"), ("kimi:p:x", "k"),
+                       ("kimi:w:s", "state")], "keys")
+    mount.check()
+
+
 # Transcripts
 
 
 def test_each_transcript_is_a_session(box):
-    mount = box.mount(options=layout("claude+codex+gemini+opencode+pi"))
+    mount = box.mount(options=layout("claude+codex+gemini+opencode+pi+qwen+kimi+copilot+cline"
+                                     "+harness"))
     files = {
         f"claude/projects/-home-me/{UUID}.jsonl": (f"claude:-home-me:{UUID}", "transcript"),
         f"claude/projects/-home-me/{UUID}/subagents/agent-1.jsonl":
@@ -365,6 +385,13 @@ def test_each_transcript_is_a_session(box):
         "opencode/storage/session/0a/ses_1.json": ("opencode:ses_1", "session/0a"),
         "opencode/storage/message/ses_1/msg_1.json": ("opencode:ses_1", "msg_1"),
         "pi/sessions/--home--/t_x.jsonl": ("pi:--home--:t_x", "transcript"),
+        f"qwen/projects/-home-me/chats/{UUID}.jsonl": (f"qwen:-home-me:{UUID}", "transcript"),
+        f"kimi/sessions/wd_0a/session_{UUID}/agents/main/wire.jsonl":
+            (f"kimi:wd_0a:session_{UUID}", "agents/main/wire"),
+        f"copilot/session-state/{UUID}/events.jsonl": (f"copilot:{UUID}", "events"),
+        "cline/sessions/1_a/1_a.messages.json": ("cline:1_a", "1_a.messages"),
+        "agents/a/sessions/s1.log.jsonl": ("harness:a:s1", "log"),
+        "kimi/sessions/.index-cache/scan.json": None,
         "claude/projects/-home-me/memory/notes.json": None,
         "claude/settings.json": None,
         "gemini/tmp/0a/logs.json": None,
@@ -409,6 +436,24 @@ def trashed(box, store):
 def listed(box, store):
     return sorted(line.split("  ")[-1]
                   for line in do(box, "sessions", store).stdout.decode().splitlines())
+
+
+def test_sessions_of_all_session_managers_of_strands_are_sessions(box):
+    mount = box.mount(options=layout("strands"))
+    files = {
+        "session/s1/scopes/agent/a/snapshots/snapshot_latest.json":
+            ("session:s1", "scopes/agent/a/snapshots/snapshot_latest"),
+        "s1/scopes/agent/a/snapshots/snapshot_latest.json":
+            ("scopes:s1", "agent/a/snapshots/snapshot_latest"),
+        "session_s1/session.json": ("s1", "session"),
+    }
+    for path in files:
+        os.makedirs(os.path.dirname(mount.at(path)))
+        write(mount.at(path) + ".tmp", b"{}")
+        os.rename(mount.at(path) + ".tmp", mount.at(path))
+    same(keys(mount), sorted(files.values()), "keys")
+    same(listed(box, mount.store), ["s1/scopes", "session/s1", "session_s1"], "sessions")
+    mount.check()
 
 
 def test_sessions_are_listed_removed_and_brought_back_by_their_paths(box):
