@@ -62,6 +62,7 @@ struct looking {
 	int64_t last;  /* and of the last */
 	int64_t final; /* index behind which the search ends */
 	struct buf out;
+	struct text_reader reader;
 	bool document;		     /* the only row, which is not an item */
 	struct version *version;     /* gets the lines that fit, or NULL */
 	uint8_t digest[DIGEST_SIZE]; /* of what is in it */
@@ -83,6 +84,7 @@ static struct looking looking_at(struct window_view *view, int64_t from, int64_t
 		.most = UINT64_MAX,
 		.room = UINT64_MAX,
 		.document = view->document,
+		.reader = { .all = question->all, .html = question->html },
 	};
 }
 
@@ -97,7 +99,8 @@ static bool asks_times(const struct question *question)
 	       question->before.clock != QUESTION_NEVER_SAID;
 }
 
-static bool row_fits(const struct looking *looking, struct bytes data, int64_t created)
+static bool row_fits(const struct looking *looking, int64_t index, struct bytes data,
+		     int64_t created)
 {
 	const struct question *question = looking->view->question;
 
@@ -107,7 +110,10 @@ static bool row_fits(const struct looking *looking, struct bytes data, int64_t c
 	if (asks_times(question) &&
 	    (!created || created < looking->since || created >= looking->before))
 		return false;
-	return !question_needs_line(question) || question_fits(question, data);
+	if (question_needs_line(question) && !question_fits(question, data))
+		return false;
+	return !is_text(looking) || question->all || looking->view->documents ||
+	       text_is_talk(data, index);
 }
 
 /* Scrambled, so that two sets of rows hardly ever have the same sum. */
@@ -146,7 +152,8 @@ static int put_row(struct looking *looking, int64_t index, int64_t created, stru
 
 	if (view->documents)
 		view->rows.closed |= documents_closed(view);
-	r = is_text(looking) ? text_show(data, &place, &looking->out) : put_line(looking, data);
+	r = is_text(looking) ? text_show(&looking->reader, data, &place, &looking->out) :
+			       put_line(looking, data);
 
 	if (r == 0 && looking->out.size >= FILL_BYTES)
 		r = flush(looking);
@@ -184,7 +191,7 @@ static int count_row(void *arg, int64_t index, struct backend_times times, struc
 	struct looking *looking = arg;
 	uint64_t size = looking->size + data.size + 1;
 
-	if (!row_fits(looking, data, times.created))
+	if (!row_fits(looking, index, data, times.created))
 		return 0;
 	if (looking->count == looking->most || size > looking->room)
 		return 1;
@@ -348,6 +355,33 @@ static int choose_from(struct window_view *view)
 	return 0;
 }
 
+/* What stands before the first row decides whether that goes on with it. */
+static int see_row(void *arg, int64_t index, struct backend_times times, struct bytes data)
+{
+	const struct text_place place = { index, times.created };
+	struct looking *looking = arg;
+	int r = text_show(&looking->reader, data, &place, &looking->out);
+
+	buf_clear(&looking->out);
+	return r;
+}
+
+static int see_before(struct looking *looking)
+{
+	enum { BEFORE = 8 };
+	const int64_t from = looking->from, to = looking->to;
+	int r;
+
+	if (!is_text(looking) || looking->document || looking->view->documents || from <= 0)
+		return 0;
+	looking->from = MAX(from - BEFORE, 0);
+	looking->to = from - 1;
+	r = rows_look(looking, false, see_row);
+	looking->from = from;
+	looking->to = to;
+	return r;
+}
+
 /* Choose from the beginning on.  If one pass finds all, their bytes are read with it. */
 static int choose_on(struct window_view *view, struct version **ret_version)
 {
@@ -359,7 +393,9 @@ static int choose_on(struct window_view *view, struct version **ret_version)
 		looking.most = (uint64_t)question->first;
 	if (ret_version && (question->bytes < 0 || view->document))
 		looking.version = version_new();
-	r = rows_look(&looking, false, count_row);
+	r = see_before(&looking);
+	if (r == 0)
+		r = rows_look(&looking, false, count_row);
 	if (r == 0) {
 		chosen(&looking, looking.first, looking.last);
 		if (looking.version)
@@ -468,7 +504,8 @@ static int visit_item(void *arg, int64_t index, struct backend_times times, stru
 {
 	struct looking *looking = arg;
 
-	return row_fits(looking, data, times.created) ? looking->item(looking->arg, index) : 0;
+	return row_fits(looking, index, data, times.created) ? looking->item(looking->arg, index) :
+							       0;
 }
 
 int window_items(struct window_view *view, int64_t from, window_item_fn *fn, void *arg)
@@ -484,7 +521,7 @@ static int fill_row(void *arg, int64_t index, struct backend_times times, struct
 {
 	struct looking *looking = arg;
 
-	return row_fits(looking, data, times.created) ?
+	return row_fits(looking, index, data, times.created) ?
 		       put_row(looking, index, times.created, data) :
 		       0;
 }
@@ -497,7 +534,9 @@ int window_fill(struct window_view *view, struct version **ret_version)
 	looking.version = version_new();
 	if (!looking.version)
 		return -ENOMEM;
-	r = rows_look(&looking, false, fill_row);
+	r = see_before(&looking);
+	if (r == 0)
+		r = rows_look(&looking, false, fill_row);
 	if (r == 0)
 		r = filled(&looking, ret_version);
 	looking_end(&looking);

@@ -34,6 +34,7 @@ enum {
 
 struct searching {
 	struct options options;
+	bool all;
 	bool json;
 	const char *pattern;
 	const char *role;
@@ -95,6 +96,8 @@ static int take_since(void *field, const char *value, char **ret_why)
 }
 
 static const struct cmd_option search_options[] = {
+	CMD_YES(struct searching, all, "all", 'a',
+		"also what nobody has said: what clients note for themselves"),
 	{ "session", 0, "GLOB", cmd_take_text, offsetof(struct searching, pattern),
 	  "only sessions whose name or id matches a shell pattern" },
 	{ "role", 0, "ROLE", cmd_take_text, offsetof(struct searching, role),
@@ -373,8 +376,8 @@ static int on_hit(void *arg, const struct search_hit *hit)
 	if (r == 0)
 		r = path_of(searching, hit, &told.path);
 	if (r == 0)
-		r = text_made_by(hit->data, &told.role, &told.agent);
-	if (r == 0)
+		r = text_made_by(hit->data, hit->item, &told.role, &told.agent);
+	if (r >= 0)
 		r = surroundings(searching, hit->data, &told.text);
 	if (r == 0 && searching->json)
 		print_json(searching, hit, &told);
@@ -428,6 +431,7 @@ static int index_search(struct searching *searching, struct index *index)
 	_cleanup_(buf_done) struct buf role = { 0 };
 	struct search_question question = {
 		.words = searching->words,
+		.all = searching->all,
 		.since = searching->since,
 		.most = searching->most,
 		.wanted = searching->pattern ? is_wanted : NULL,

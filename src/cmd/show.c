@@ -37,10 +37,12 @@ static int take_count(void *field, const char *value, char **ret_why)
 }
 
 static const struct cmd_option show_options[] = {
+	CMD_YES(struct show, all, "all", 'a',
+		"also what nobody has said: what clients note for themselves"),
 	CMD_YES(struct show, follow, "follow", 'f',
 		"also print what is added later, until a signal"),
 	{ "last", 0, "N", take_count, offsetof(struct show, last),
-	  "only the last N items of each list" },
+	  "only the last N messages of each list" },
 	CMD_TABLE,
 };
 
@@ -149,6 +151,7 @@ static int print_ordinary(struct show *show, const char *path, bool lines)
 {
 	_cleanup_(access_file_dropp) struct access_file *file = NULL;
 	_cleanup_(buf_done) struct buf text = { 0 }, shown = { 0 };
+	struct text_reader reader = { .all = show->all };
 	struct text_place place = { lines ? 0 : -1, 0 };
 	int r = access_file_open(show->access, path, ACCESS_FILE_READ, &file);
 	size_t before;
@@ -169,7 +172,7 @@ static int print_ordinary(struct show *show, const char *path, bool lines)
 		buf_clear(&shown);
 		r = tell_file(show, path);
 		if (r == 0)
-			r = text_show(line, &place, &shown);
+			r = text_show(&reader, line, &place, &shown);
 		if (r == 0)
 			r = paint_text(&show->paint, buf_bytes(&shown));
 		show->any = true;
@@ -177,13 +180,19 @@ static int print_ordinary(struct show *show, const char *path, bool lines)
 	return r;
 }
 
+static const char *form_of(const struct show *show)
+{
+	return show->all ? "records" : "text";
+}
+
 /* "dir/@as=text.../name" of a file, owned by the caller. */
-static char *text_path(const char *path, const char *clauses)
+static char *text_path(const struct show *show, const char *path, const char *clauses)
 {
 	const char *slash = strrchr(path, '/');
 	const char *name = slash ? slash + 1 : path;
 
-	return str_printf("%.*s@as=text%s/%s", (int)(name - path), path, clauses, name);
+	return str_printf("%.*s@as=%s%s/%s", (int)(name - path), path, form_of(show), clauses,
+			  name);
 }
 
 struct show_list *show_known(const struct show *show, const char *path)
@@ -227,7 +236,7 @@ static int show_block(struct show *show, const char *path, int64_t *next, int64_
 		snprintf(clauses, sizeof(clauses), ",last=%" PRId64, last);
 	else
 		snprintf(clauses, sizeof(clauses), ",first=%d,items=%" PRId64 "-", ITEMS, *next);
-	view = text_path(path, clauses);
+	view = text_path(show, path, clauses);
 	r = view ? print_path(show, path, view, &seen) : -ENOMEM;
 	if (seen.last >= *next)
 		*next = seen.last + 1;
@@ -264,7 +273,7 @@ int show_list(struct show *show, const char *path, int64_t from)
 /* The windows of states have versions; those of other files are these files. */
 static bool is_state(struct show *show, const char *path)
 {
-	_cleanup_(freep) char *view = text_path(path, ",last=0");
+	_cleanup_(freep) char *view = text_path(show, path, ",last=0");
 	_cleanup_(buf_done) struct buf value = { 0 };
 
 	return view && access_get_xattr(show->access, view, "user.sessfs.version", &value) == 0;
@@ -279,7 +288,7 @@ int show_file(struct show *show, const char *path)
 		return print_path(show, path, path, NULL);
 	if (!is_state(show, path))
 		return print_ordinary(show, path, kind == BACKEND_LIST);
-	view = text_path(path, "");
+	view = text_path(show, path, "");
 	return view ? print_path(show, path, view, NULL) : -ENOMEM;
 }
 
@@ -348,9 +357,9 @@ static int walk_dir(struct show *show, const char *dir, bool all)
 	if (r != 0 || !walk.numbered)
 		return MIN(r, 0);
 	if (show->last >= 0)
-		view = str_printf("%s/@as=text,last=%" PRId64 ".txt", dir, show->last);
+		view = str_printf("%s/@as=%s,last=%" PRId64 ".txt", dir, form_of(show), show->last);
 	else
-		view = str_printf("%s/@as=text.txt", dir);
+		view = str_printf("%s/@as=%s.txt", dir, form_of(show));
 	return view ? print_path(show, dir, view, NULL) : -ENOMEM;
 }
 

@@ -22,6 +22,7 @@ struct show_found {
 
 struct show {
 	struct options options;
+	bool all;
 	bool follow;
 	int64_t last; /* below 0: all */
 	struct access *access;

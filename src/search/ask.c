@@ -206,11 +206,16 @@ static int choose(struct asking *asking, const struct found *found)
 	struct index *index = asking->index;
 	struct chosen chosen = { .score = found->score };
 	int r = INDEX_ASK(index, text, index_number(found->id));
+	struct bytes role = { 0 };
 
-	if (r <= 0 || index_column(index, text, 2) < question->since ||
-	    (question->role &&
-	     !bytes_equal(index_column_bytes(index, text, 3), bytes_str(question->role))))
+	if (r <= 0 || index_column(index, text, 2) < question->since)
 		return MIN(r, 0);
+	role = index_column_bytes(index, text, 3);
+	if (question->all && bytes_starts_with(role, BYTES(SEARCH_NO_TALK)))
+		role = bytes_make(role.data + 1, role.size - 1);
+	if (bytes_starts_with(role, BYTES(SEARCH_NO_TALK)) ||
+	    (question->role && !bytes_equal(role, bytes_str(question->role))))
+		return 0;
 	chosen.item = index_column(index, text, 1);
 	r = find_place(asking, index_column(index, text, 0), &chosen.place);
 	if (r == 0 && asking->places[chosen.place].wanted)

@@ -50,8 +50,13 @@ static int on_row(void *arg, int64_t index, struct backend_times times, struct b
 	buf_clear(&updating->agent);
 	progress_add(updating->progress, 1, data.size);
 	r = stop_wanted() ? -EINTR : text_said(data, &updating->said);
+	/* What is no talk is found only if it is asked for. */
 	if (r == 0)
-		r = text_made_by(data, &updating->role, &updating->agent);
+		r = buf_append_str(&updating->role, SEARCH_NO_TALK);
+	if (r == 0)
+		r = text_made_by(data, index, &updating->role, &updating->agent);
+	if (r > 0)
+		buf_consume(&updating->role, strlen(SEARCH_NO_TALK));
 	return r < 0 ? r : add_item(updating, index, text_time(data, times.created));
 }
 

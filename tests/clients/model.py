@@ -39,13 +39,11 @@ def tools_of(asked):
             yield one.get("name", ""), next((one[s] for s in SCHEMAS if one.get(s)), {})
 
 
-def value_of(schema, command):
+def value_of(name, schema, command):
     kind = schema.get("type", "string")
     kind = kind[0] if isinstance(kind, list) else kind.lower()
     if kind == "array":
-        # A list of words, or of commands.
-        return [command] if "commands" in str(schema.get("description", "")) else \
-            ["sh", "-c", command]
+        return [command] if name == "commands" else ["sh", "-c", command]
     return {"number": 1000, "integer": 1000, "boolean": False}.get(kind, command)
 
 
@@ -59,7 +57,7 @@ def call_of(asked):
         members = schema.get("properties") or {}
         command = next((m for m in COMMANDS if m in members), None)
         if command and SHELLS.search(name):
-            given = {m: value_of(members[m], f"echo printed-{words[-1]}")
+            given = {m: value_of(m, members[m], f"echo printed-{words[-1]}")
                      for m in {command, *(schema.get("required") or [])} if m in members}
             return name, given
     return None
