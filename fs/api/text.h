@@ -58,6 +58,9 @@ bool text_is_talk(struct bytes line, int64_t index);
 /* Append bytes, with those that must not reach a terminal spelled; newlines and tabs stay. */
 int text_tame(struct bytes bytes, struct buf *out);
 
+/* The same for HTML: nothing of it is markup. */
+int text_html(struct bytes bytes, struct buf *out);
+
 /* Append the strings of a line, a line each, without keys and what encodes bytes; letters of
  * scripts without blanks get blanks around them.  A text that is not JSON is one string. */
 int text_said(struct bytes line, struct buf *out);

@@ -56,6 +56,7 @@ enum { STREAM_MODE = S_IFREG | S_IRUSR };
 /* What is shown of a list; zeros of anything else. */
 struct window_rows {
 	bool list;
+	bool packed;	     /* in a file whose bytes are no lines (fs/base/packed.h) */
 	uint64_t version;    /* inode.version, or a digest, */
 	uint64_t generation; /* with that of the node, */
 	int64_t end;	     /* the index behind the last row, or the size, */
@@ -155,7 +156,8 @@ static inline mode_t window_mode(const struct window_rows *rows, mode_t mode)
 /* Whether appends to it go to the list that it shows. */
 static inline bool window_takes_lines(const struct window *window)
 {
-	return window->rows.list && window->asked->question->as == QUESTION_LINES;
+	return window->rows.list && !window->rows.packed &&
+	       window->asked->question->as == QUESTION_LINES;
 }
 
 struct through;

@@ -17,6 +17,7 @@
 #include "fs/inode/waiting.h"
 #include "backend/base/digest.h"
 #include "fs/views/windows.h"
+#include "fs/base/packed.h"
 
 enum {
 	FILL_BYTES = 256 << 10, /* put into the stage at once */
@@ -238,6 +239,8 @@ static int rows_look(struct looking *looking, bool back, backend_row_time_fn *fn
 	looking->final = back ? looking->from : looking->to;
 	if (of->documents)
 		return documents_look(of, start, back, timed, looking);
+	if (of->rows.packed)
+		return unpacked_look(of, start, back, timed, looking);
 	if (asks_times(of->question) || is_text(looking))
 		return backend_row_read_times(view->backend, view->snapshot, session, key, start,
 					      back, UINT64_MAX, timed, looking);
@@ -283,6 +286,26 @@ static int list_begin(struct tree *tree, struct inode *of, struct window_view *r
 	return r == -ENOENT ? 0 : r;
 }
 
+/* Rows of a packed transcript have no times but those that they name. */
+static int packed_begin(struct tree *tree, struct inode *of, struct window_view *ret)
+{
+	int r;
+
+	ret->view.inode = of;
+	r = view_begin(tree, BACKEND_BEGUN, &ret->view);
+	if (r == 0)
+		r = unpacked_judge(tree, &ret->view, of);
+	if (r <= 0)
+		return r;
+	ret->ino = of->ino;
+	ret->changed = of->changed;
+	ret->rows.list = ret->rows.packed = true;
+	ret->rows.version = of->node.generation;
+	ret->rows.generation = of->node.generation;
+	ret->rows.end = (int64_t)of->node.size;
+	return 0;
+}
+
 /* The documents are listed without locks. */
 static int directory_begin(struct tree *tree, struct inode *of, struct window_view *ret)
 {
@@ -312,6 +335,8 @@ int window_view_begin(struct tree *tree, struct inode *of, struct window_view *v
 		return -ESTALE;
 	if (question_gathers(view->question))
 		return directory_begin(tree, of, view);
+	if (of->node.kind == BACKEND_ORDINARY && packed_layouts(tree->layout))
+		return packed_begin(tree, of, view);
 	if (of->node.kind != BACKEND_LIST &&
 	    (of->node.kind != BACKEND_SINGLE || view->question->as != QUESTION_TEXT))
 		return 0;
@@ -322,6 +347,7 @@ void window_view_end(struct window_view *view)
 {
 	view_end(&view->view);
 	documents_free(view->documents);
+	unpacked_free(view->unpacked);
 	buf_done(&view->session);
 	buf_done(&view->key);
 }
@@ -341,13 +367,16 @@ static int choose_from(struct window_view *view)
 {
 	const struct question *question = view->question;
 	bool documents = question_gathers(question);
-	int r = documents ? documents_begin(view, DOCUMENTS_BLOCK) : 0;
+	int r = documents	  ? documents_begin(view, DOCUMENTS_BLOCK) :
+		view->rows.packed ? unpacked_begin(view) :
+				    0;
 
 	if (r < 0)
 		return r;
 	view->rows.from = documents ? 0 : INT64_MIN;
 	/* Behind the highest number there is none. */
-	view->rows.to = view->rows.end - (view->rows.end < INT64_MAX);
+	view->rows.to = view->rows.packed ? unpacked_count(view) - 1 :
+					    view->rows.end - (view->rows.end < INT64_MAX);
 	if (!documents && !view->document) {
 		view->rows.from = question->items_from;
 		view->rows.to = MIN(view->rows.to, question->items_to);

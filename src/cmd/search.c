@@ -369,8 +369,8 @@ static int on_hit(void *arg, const struct search_hit *hit)
 	int r = take_session(searching, hit->session);
 
 	if (r == 0 && !searching->has_title)
-		r = title_of(searching->names.backend, searching->snapshot, hit->session,
-			     &searching->title);
+		r = title_of(searching->names.backend, searching->snapshot, searching->names.layout,
+			     hit->session, &searching->title);
 	searching->has_title = r == 0;
 	told.time = text_time(hit->data, hit->made);
 	if (r == 0)
@@ -390,7 +390,7 @@ static int on_hit(void *arg, const struct search_hit *hit)
 
 /* ---- The index ---- */
 
-static int update(const char *store, struct index *index, struct backend *backend)
+static int update(const char *store, struct index *index, struct backend *backend, uint64_t layout)
 {
 	struct progress progress;
 	struct stat st;
@@ -399,7 +399,7 @@ static int update(const char *store, struct index *index, struct backend *backen
 	progress_begin(&progress, "index", "item");
 	if (stat(store, &st) == 0)
 		progress_set_total(&progress, 0, (uint64_t)st.st_size);
-	r = search_update(index, backend, &progress);
+	r = search_update(index, backend, layout, &progress);
 	progress_end(&progress);
 	return r;
 }
@@ -458,7 +458,7 @@ static int index_search(struct searching *searching, struct index *index)
 static int answer(struct searching *searching, const char *store, struct index *index,
 		  struct backend *backend)
 {
-	int r = update(store, index, backend);
+	int r = update(store, index, backend, searching->names.layout);
 
 	return r == 0 ? index_search(searching, index) : r;
 }

@@ -192,7 +192,8 @@ static int read_title(struct sessions *sessions, struct row *row)
 
 	if (r < 0)
 		return r;
-	r = title_of(backend, snapshot, bytes_make(row->id, row->id_size), &title);
+	r = title_of(backend, snapshot, sessions->questions.layout,
+		     bytes_make(row->id, row->id_size), &title);
 	backend->ops->snapshot_end(backend, snapshot);
 	if (r == 0 && title.size)
 		row->title = bytes_dup(buf_bytes(&title));

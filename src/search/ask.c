@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "fs/api/text.h"
+#include "fs/base/packed.h"
 #include "backend/base/array.h"
 #include "src/search/search.h"
 #include "src/user/stop.h"
@@ -276,7 +277,7 @@ static int on_row(void *arg, int64_t index, struct backend_times times, struct b
 		.session = session_of(place),
 		.key = key_of(place),
 		.ino = place->ino,
-		.list = place->kind == BACKEND_LIST,
+		.list = place->kind != BACKEND_SINGLE,
 		.item = index,
 		.made = times.created,
 		.score = telling->chosen->score,
@@ -288,13 +289,30 @@ static int on_row(void *arg, int64_t index, struct backend_times times, struct b
 	return 1;
 }
 
+/* Of a packed transcript. */
+static int on_line(void *arg, int64_t index, struct bytes line)
+{
+	const struct telling *telling = arg;
+
+	return index < telling->chosen->item ?
+		       0 :
+		       on_row(arg, index, (struct backend_times){ 0 }, line);
+}
+
 static int hit_report(struct asking *asking, const struct chosen *chosen)
 {
 	const struct place *place = &asking->places[chosen->place];
 	struct backend *backend = asking->index->backend;
 	struct telling telling = { .asking = asking, .chosen = chosen };
-	int r = backend_row_read_times(backend, asking->index->snapshot, session_of(place),
-				       key_of(place), chosen->item, false, 1, on_row, &telling);
+	const struct backend_node node = { .ino = place->ino };
+	int r;
+
+	if (place->kind == BACKEND_ORDINARY) {
+		r = packed_read(backend, asking->index->snapshot, &node, on_line, &telling);
+		return r < 0 ? r : telling.result;
+	}
+	r = backend_row_read_times(backend, asking->index->snapshot, session_of(place),
+				   key_of(place), chosen->item, false, 1, on_row, &telling);
 
 	return r < 0 ? r : telling.result;
 }

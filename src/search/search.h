@@ -22,8 +22,10 @@
 #include "src/search/index.h"
 #include "src/user/progress.h"
 
-/* Read what has changed since the last time.  The progress is of items and their bytes. */
-int search_update(struct index *index, struct backend *backend, struct progress *progress);
+/* Read what has changed since the last time.  The layout is the store's.  The progress is of items
+ * and their bytes. */
+int search_update(struct index *index, struct backend *backend, uint64_t layout,
+		  struct progress *progress);
 
 struct search_hit {
 	struct bytes session;

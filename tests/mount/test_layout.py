@@ -456,6 +456,82 @@ def test_sessions_of_all_session_managers_of_strands_are_sessions(box):
     mount.check()
 
 
+# Packed transcripts
+
+ROLLOUT = "codex/sessions/2026/11/29/rollout-2026-11-29T10-16-00-x.jsonl"
+PACKED_ID = "codex:2026/11/29:rollout-2026-11-29T10-16-00-x"
+TALK = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "layouts", "codex")
+
+
+def packed(box, mount):
+    """As Codex packs one: by another name, with the time of the plain one."""
+    harness.need_tool("zstd")
+    path = mount.at(ROLLOUT) + ".zst"
+    os.makedirs(os.path.dirname(path))
+    tool("zstd", "-q", os.path.join(TALK, "transcript.jsonl"), "-o", path + ".tmp")
+    os.rename(path + ".tmp", path)
+    old = time.time() - 8 * 86400
+    os.utime(path, (old, old))
+    return path
+
+
+def test_a_packed_transcript_is_its_session(box):
+    mount = box.mount(options=layout("codex"))
+    path = packed(box, mount)
+    same(keys(mount), [], "rows")
+    same(listed(box, mount.store), [ROLLOUT + ".zst"], "sessions")
+    talk = read(os.path.join(TALK, "talk"))
+    for name in (ROLLOUT + ".zst", PACKED_ID):
+        same(do(box, "show", mount.store, name).stdout, talk, f"show {name}")
+    view = os.path.join(os.path.dirname(path), "@role=user", os.path.basename(path))
+    same([json.loads(line)["payload"]["content"][0]["text"] for line in read(view).splitlines()],
+         ["first question-amber, please run-amber", "second question-birch"], "by role")
+    same(errno_of(append, view, b"{}\n"), errno.EROFS, "it is not written through a view")
+    for mounted in (True, False):
+        if not mounted:
+            mount.stop()
+        found = json.loads(do(box, "search", "--json", mount.store, "birch").stdout)
+        same([(hit["path"], hit["item"], hit["role"]) for hit in found],
+             [(ROLLOUT + ".zst", n, r) for n, r in ((26, "user"), (29, "assistant"))], "found")
+        titles = json.loads(do(box, "sessions", "--json", "--titles", mount.store).stdout)
+        same([one["title"] for one in titles], ["first question-amber, please run-amber"], "title")
+    do(box, "gc", "--older-than=7d", mount.store)
+    same(listed(box, mount.store), [], "it was removed")
+    same(json.loads(do(box, "search", "--json", mount.store, "birch").stdout), [], "not found")
+    do(box, "gc", "--undo", mount.store)
+    same(listed(box, mount.store), [ROLLOUT + ".zst"], "it is back")
+    mount = box.mount(store=mount.store)
+    same(do(box, "show", mount.store, PACKED_ID).stdout, talk, "what it says")
+    mount.check()
+
+
+def test_a_transcript_that_is_made_plain_again_keeps_the_times_of_its_records(box):
+    mount = box.mount(options=layout("codex"))
+    path = packed(box, mount)
+    write(mount.at("codex/sessions/2026/11/29/.tmpAbC"),
+          read(os.path.join(TALK, "transcript.jsonl")))
+    os.rename(mount.at("codex/sessions/2026/11/29/.tmpAbC"), mount.at(ROLLOUT))
+    same(listed(box, mount.store), [ROLLOUT], "both are one session")
+    os.unlink(path)
+    same(listed(box, mount.store), [ROLLOUT], "sessions")
+    made = [row[0][:10] for row in mount.sql(f"SELECT created_at FROM {TABLE}")]
+    same(set(made), {"2026-11-29"}, "days of the rows")
+    mount.check()
+
+
+def test_a_packed_transcript_that_is_damaged_is_read_as_far_as_it_goes(box):
+    mount = box.mount(options=layout("codex"))
+    path = packed(box, mount)
+    whole = read(path)
+    write(path, whole[: len(whole) // 2])
+    do(box, "show", mount.store, PACKED_ID)
+    do(box, "search", mount.store, "birch")
+    write(path, b"no zstd at all")
+    do(box, "show", mount.store, PACKED_ID)
+    same(read(path), b"no zstd at all", "its bytes")
+    mount.check()
+
+
 def test_sessions_are_listed_removed_and_brought_back_by_their_paths(box):
     mount = box.mount(options=layout("agentscope2"))
     for path in ("alice/s1/sub", "alice/s2", "bob/s1"):

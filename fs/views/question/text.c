@@ -360,6 +360,16 @@ int text_tame(struct bytes bytes, struct buf *out)
 	return put.error;
 }
 
+int text_html(struct bytes bytes, struct buf *out)
+{
+	struct put put = { .out = out, .html = true };
+
+	put_begin(&put, PUT_PLAIN, 0);
+	if (bytes.size)
+		put_bytes(&put, bytes);
+	return put.error;
+}
+
 int text_fold(struct bytes text, struct buf *out)
 {
 	struct put put = { .out = out };
