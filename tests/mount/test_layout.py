@@ -491,7 +491,7 @@ def test_a_packed_transcript_is_its_session(box):
         if not mounted:
             mount.stop()
         found = json.loads(do(box, "search", "--json", mount.store, "birch").stdout)
-        same([(hit["path"], hit["item"], hit["role"]) for hit in found],
+        same(sorted((hit["path"], hit["item"], hit["role"]) for hit in found),
              [(ROLLOUT + ".zst", n, r) for n, r in ((26, "user"), (29, "assistant"))], "found")
         titles = json.loads(do(box, "sessions", "--json", "--titles", mount.store).stdout)
         same([one["title"] for one in titles], ["first question-amber, please run-amber"], "title")
@@ -514,7 +514,7 @@ def test_a_transcript_that_is_made_plain_again_keeps_the_times_of_its_records(bo
     same(listed(box, mount.store), [ROLLOUT], "both are one session")
     os.unlink(path)
     same(listed(box, mount.store), [ROLLOUT], "sessions")
-    made = [row[0][:10] for row in mount.sql(f"SELECT created_at FROM {TABLE}")]
+    made = [str(row[0], "ascii")[:10] for row in mount.sql(f"SELECT created_at FROM {TABLE}")]
     same(set(made), {"2026-11-29"}, "days of the rows")
     mount.check()
 
