@@ -255,12 +255,13 @@ static void put_record(struct put *put, struct text_reader *reader, struct bytes
 
 	record_read(line, &record);
 	before = read_before(reader, line, &record);
-	if (record.several && record_is_talk(&record, place->index)) {
-		put_several(put, reader, record.message, place);
-	} else if (reader->all) {
+	if (record.several && record_is_talk(&record, place->index) &&
+	    put_several(put, reader, record.message, place))
+		return;
+	if (reader->all) {
 		record_read_any(line, &record);
 		put_message(put, line, place, &record, PARTS_ALL);
-	} else if (record_is_talk(&record, place->index) &&
+	} else if (!record.several && record_is_talk(&record, place->index) &&
 		   (before < 0 || before < parts_calls(record.message))) {
 		put_message(put, line, place, &record, before);
 	}
