@@ -27,8 +27,8 @@
  * - In HTML, an item is an element <article>, with <details> for what is folded, and no byte of a
  *   record is markup.
  *
- * These functions know nothing of the store, and have no state but a reader.  Any bytes are safe; bytes that are
- * not JSON are shown as text.  The time is proportional to the bytes.  0 or -ENOMEM.
+ * These functions know nothing of the store, and have no state but a reader.  Any bytes are safe;
+ * bytes that are not JSON are shown as text.  The time is proportional to the bytes.  0 or -ENOMEM.
  */
 
 #include <stdbool.h>
@@ -43,7 +43,7 @@ struct text_place {
 
 /* Zeroed but for how it reads; for the lines of a list in their order. */
 struct text_reader {
-	bool all;      /* also what is no message */
+	bool all;      /* also what is not a message */
 	bool html;     /* not text */
 	uint64_t last; /* private: the message that was read last */
 	int calls;     /* private */

@@ -135,7 +135,7 @@ int packed_read(struct backend *backend, struct backend_snapshot *snapshot,
 	if (r == 0)
 		r = backend->ops->chunk_read(backend, snapshot, node->ino, 0, INT64_MAX, on_chunk,
 					     &unpacking);
-	/* A torn end is no reason to hide what stands before it. */
+	/* What stands before a torn end is shown all the same. */
 	if (r == 0 && unpacking.result == 0)
 		take_lines(&unpacking, true);
 	if (r == 0 && unpacking.result == 0 && unpacking.left)

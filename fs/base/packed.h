@@ -20,7 +20,7 @@ int packed_path(uint64_t layouts, struct bytes session, struct buf *path);
 /* Those of the layouts whose clients compress. */
 uint64_t packed_layouts(uint64_t layouts);
 
-/* The lines of a packed transcript, without their newlines, in their order; those that are no JSON
+/* The lines of a packed transcript, without their newlines, in their order; those that are not JSON
  * are left out, and are not counted.  fn as in backend.h.  -EOPNOTSUPP: this build cannot unpack;
  * -EBADMSG: it is damaged, or needs too much memory; what can be read was. */
 bool packed_can_read(void);

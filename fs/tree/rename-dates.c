@@ -9,7 +9,7 @@
 
 /* How to date rows that were brought in an ordinary file; the attribute is removed with that. */
 static int take_attribute(struct view *view, struct inode *inode, struct dates *ret_dates,
-		      struct batch *batch)
+			  struct batch *batch)
 {
 	_cleanup_(buf_done) struct buf value = { 0 };
 	int r = inode_is_state(inode) || inode->bare ?
@@ -23,8 +23,8 @@ static int take_attribute(struct view *view, struct inode *inode, struct dates *
 }
 
 /* A client makes a transcript plain again beside the packed one: these are old records. */
-static int take_packed(struct tree *tree, struct view *view, struct inode *dir, struct bytes name_to,
-		       struct dates *ret_dates)
+static int take_packed(struct tree *tree, struct view *view, struct inode *dir,
+		       struct bytes name_to, struct dates *ret_dates)
 {
 	_cleanup_(buf_done) struct buf name = { 0 };
 	struct backend_node node;

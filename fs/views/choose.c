@@ -286,26 +286,6 @@ static int list_begin(struct tree *tree, struct inode *of, struct window_view *r
 	return r == -ENOENT ? 0 : r;
 }
 
-/* Rows of a packed transcript have no times but those that they name. */
-static int packed_begin(struct tree *tree, struct inode *of, struct window_view *ret)
-{
-	int r;
-
-	ret->view.inode = of;
-	r = view_begin(tree, BACKEND_BEGUN, &ret->view);
-	if (r == 0)
-		r = unpacked_judge(tree, &ret->view, of);
-	if (r <= 0)
-		return r;
-	ret->ino = of->ino;
-	ret->changed = of->changed;
-	ret->rows.list = ret->rows.packed = true;
-	ret->rows.version = of->node.generation;
-	ret->rows.generation = of->node.generation;
-	ret->rows.end = (int64_t)of->node.size;
-	return 0;
-}
-
 /* The documents are listed without locks. */
 static int directory_begin(struct tree *tree, struct inode *of, struct window_view *ret)
 {
@@ -336,7 +316,7 @@ int window_view_begin(struct tree *tree, struct inode *of, struct window_view *v
 	if (question_gathers(view->question))
 		return directory_begin(tree, of, view);
 	if (of->node.kind == BACKEND_ORDINARY && packed_layouts(tree->layout))
-		return packed_begin(tree, of, view);
+		return unpacked_view_begin(tree, of, view);
 	if (of->node.kind != BACKEND_LIST &&
 	    (of->node.kind != BACKEND_SINGLE || view->question->as != QUESTION_TEXT))
 		return 0;

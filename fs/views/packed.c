@@ -21,7 +21,7 @@ struct unpacked {
 	size_t count, room;
 };
 
-int unpacked_judge(struct tree *tree, struct view *view, struct inode *of)
+static int unpacked_judge(struct tree *tree, struct view *view, struct inode *of)
 {
 	_cleanup_(buf_done) struct buf name = { 0 }, path = { 0 }, session = { 0 }, key = { 0 };
 	const struct backend_node *node = &of->node;
@@ -40,6 +40,25 @@ int unpacked_judge(struct tree *tree, struct view *view, struct inode *of)
 	r = inode_path(dir, buf_bytes(&name), &path);
 	inode_forget(tree, dir, 1);
 	return r < 0 ? r : packed_judge(tree->layout, buf_bytes(&path), &session, &key);
+}
+
+int unpacked_view_begin(struct tree *tree, struct inode *of, struct window_view *ret)
+{
+	int r;
+
+	ret->view.inode = of;
+	r = view_begin(tree, BACKEND_BEGUN, &ret->view);
+	if (r == 0)
+		r = unpacked_judge(tree, &ret->view, of);
+	if (r <= 0)
+		return r;
+	ret->ino = of->ino;
+	ret->changed = of->changed;
+	ret->rows.list = ret->rows.packed = true;
+	ret->rows.version = of->node.generation;
+	ret->rows.generation = of->node.generation;
+	ret->rows.end = (int64_t)of->node.size;
+	return 0;
 }
 
 static int on_line(void *arg, int64_t index, struct bytes line)

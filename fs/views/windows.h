@@ -101,8 +101,9 @@ void documents_free(struct documents *documents);
 
 /* packed.c: packed transcripts (fs/base/packed.h), as lists. */
 
-/* Whether a file is one that can be read: 1, 0.  Under its lock. */
-int unpacked_judge(struct tree *tree, struct view *view, struct inode *of);
+/* As window_view_begin(); nothing begins for a file that cannot be read as one.  Its rows have no
+ * times but those that they name. */
+int unpacked_view_begin(struct tree *tree, struct inode *of, struct window_view *ret);
 /* Read it, unless that was done. */
 int unpacked_begin(struct window_view *view);
 int64_t unpacked_count(const struct window_view *view);

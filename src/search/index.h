@@ -20,7 +20,7 @@
 
 #include "backend/backend.h"
 
-/* Stands before the role of an item that is no talk (fs/api/text.h). */
+/* Stands before the role of an item that is not talk (fs/api/text.h). */
 #define SEARCH_NO_TALK "-"
 
 enum index_text {

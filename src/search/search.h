@@ -42,7 +42,7 @@ typedef int search_hit_fn(void *arg, const struct search_hit *hit);
 
 struct search_question {
 	char *const *words; /* ended by NULL; all are needed; "wor*" is how one begins */
-	bool all;	    /* also what is no talk (fs/api/text.h) */
+	bool all;	    /* also what is not talk (fs/api/text.h) */
 	const char *role;   /* as text_role() has it; or NULL */
 	int64_t since;	    /* made then or later, by text_time(); INT64_MIN: at any time */
 	int64_t most;	    /* at most so many hits */

@@ -55,7 +55,7 @@ static int on_row(void *arg, int64_t index, struct backend_times times, struct b
 	buf_clear(&updating->agent);
 	progress_add(updating->progress, 1, data.size);
 	r = stop_wanted() ? -EINTR : text_said(data, &updating->said);
-	/* What is no talk is found only if it is asked for. */
+	/* What is not talk is found only if it is asked for. */
 	if (r == 0)
 		r = buf_append_str(&updating->role, SEARCH_NO_TALK);
 	if (r == 0)

@@ -4,9 +4,9 @@
 and its session is listed, resumed, shown, found and removed (make check-clients).
 
 They come by npm in the versions named here, into a folder that is theirs alone: SESSFS_CLIENTS,
-which stays, or a temporary one; SESSFS_NODE is a node for those that want a newer one than there is.
-With SESSFS_TRANSCRIPTS, what they wrote is left there.  Skipped where npm or a client is not to be
-had.
+which stays, or a temporary one; SESSFS_NODE is a node for those that want a newer one than there
+is.  With SESSFS_TRANSCRIPTS, what they wrote is left there.  Skipped where npm or a client is not
+to be had.
 """
 
 import contextlib

@@ -411,8 +411,10 @@ static const struct {
 	{ BYTES("@before=1600-01-01"), TIME_SENTENCE("before=", "1600-01-01") },
 	{ BYTES("@before=2300-01-01"), TIME_SENTENCE("before=", "2300-01-01") },
 	{ BYTES("@before=12026-01-01"), TIME_SENTENCE("before=", "12026-01-01") },
-	{ BYTES("@as=texts"), "as= takes lines, items, list, events, text, records or html, not \"texts\"" },
-	{ BYTES("@as=json"), "as= takes lines, items, list, events, text, records or html, not \"json\"" },
+	{ BYTES("@as=texts"), "as= takes lines, items, list, events, text, records or html, "
+			      "not \"texts\"" },
+	{ BYTES("@as=json"), "as= takes lines, items, list, events, text, records or html, "
+			     "not \"json\"" },
 	{ BYTES("@as=lines.jsonl"),
 	  "as= takes lines, items, list, events, text, records or html, not \"lines.jsonl\"" },
 	/* clauses that do not go together */

@@ -159,7 +159,7 @@ static void scan_members(struct scan *scan, const char *at, const char *end)
 	}
 }
 
-/* The role of records that are known, and of results of tools, is not always where others have it. */
+/* Records that are known, and results of tools, may have their role in another place. */
 static void find_role(struct scan *scan, struct bytes line)
 {
 	const struct question_filter *filter = scan->filter;

@@ -16,7 +16,7 @@ enum part {
 	PART_BLOB,
 };
 
-/* Who says the parts of a message. */
+/* Whose the parts of a message are. */
 enum parts_by {
 	BY_ANY,
 	BY_TOOL, /* texts are results */

@@ -98,7 +98,7 @@ struct question_time {
 
 struct question {
 	enum question_as as;
-	/* QUESTION_TEXT: also what is no message (as=records); in HTML (as=html, html-records). */
+	/* QUESTION_TEXT: also what is not talk (as=records); in HTML (as=html, html-records). */
 	bool all, html;
 	bool is_file; /* QUESTION_LIST, QUESTION_EVENTS, or QUESTION_TEXT of documents */
 	/* INT64_MIN and INT64_MAX unless said. */

@@ -25,7 +25,7 @@ enum { MEMBERS_MOST = 32, CONDITIONS = 3 };
 
 struct row {
 	/* Words with '|' between them, one of which is the record's type; "*.*" is any with a '.'
-	 * in it.  NULL: whatever its type is. */
+	 * in it.  NULL: of any type, or none. */
 	const char *type;
 	/* Paths of members that must be there, with "=VALUE" behind those that must be this string
 	 * or literal, or "!" before those that must not. */

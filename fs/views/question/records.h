@@ -3,7 +3,7 @@
 #define FS_VIEWS_QUESTION_RECORDS_H
 
 /*
- * Who said what: which records of a client are messages, whose they are and where their parts are.
+ * The table of records: which of a client are messages, whose they are and where their parts are.
  * The others are plumbing: what a client notes for itself, and what it has told the model in the
  * name of a person.  records.c has the table.
  */
@@ -29,7 +29,7 @@ struct record {
 
 /* Of a valid record; any other bytes are safe.  No memory. */
 void record_read(struct bytes line, struct record *ret);
-/* The same without the table: whatever there is counts as a message. */
+/* The same without the table: all that there is counts as a message. */
 void record_read_any(struct bytes line, struct record *ret);
 
 /* Whether a person or a model has said something in it; index: its place in a list, or below 0. */
