@@ -132,6 +132,9 @@ static int moving_plan(struct tree *tree, struct view *view, struct moving *movi
 	if (inode_is_dir(inode))
 		return relocations_of_dir(&placing, inode, moving->dir_to, moving->name_to,
 					  &moving->place, &moving->files);
+	r = ttl_of_moved(tree, view, inode, moving->dir_to, moving->name_to, batch);
+	if (r < 0)
+		return r;
 	if (!inode_is_state(inode) && !kind_is_state(node->kind))
 		return 0;
 	if (inode->apart ||

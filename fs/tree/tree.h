@@ -80,6 +80,10 @@ struct dates;
 int dates_of_moved(struct tree *tree, struct view *view, struct inode *inode, uint32_t kind,
 		   struct inode *dir, struct bytes name, struct dates *ret_dates,
 		   struct batch *batch);
+/* A transcript that gets the name of the packed or the plain one beside it gets the session's
+ * ttl. */
+int ttl_of_moved(struct tree *tree, struct view *view, struct inode *inode, struct inode *dir,
+		 struct bytes name, struct batch *batch);
 
 /* rename.c: make the file of a name what its path says, as if it had been moved there: 1, or 0 when
  * it is that already.  No lock is held. */

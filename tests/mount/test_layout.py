@@ -523,6 +523,30 @@ def test_a_transcript_that_is_made_plain_again_keeps_the_times_of_its_records(bo
     mount.check()
 
 
+def test_a_ttl_of_a_session_stays_when_its_transcript_is_packed_and_made_plain_again(box):
+    harness.need_tool("zstd")
+    mount = box.mount(options=layout("codex"))
+    path = mount.at(ROLLOUT)
+    os.makedirs(os.path.dirname(path))
+    shutil.copyfile(os.path.join(TALK, "transcript.jsonl"), path)
+    os.setxattr(path, "user.sessfs.ttl", b"never")
+    tool("zstd", "-q", path, "-o", path + ".tmp")
+    os.rename(path + ".tmp", path + ".zst")
+    os.unlink(path)
+    same(os.getxattr(path + ".zst", "user.sessfs.ttl"), b"never", "of the packed one")
+    do(box, "gc", "--older-than=0s", mount.store)
+    same(listed(box, mount.store), [ROLLOUT + ".zst"], "it stays")
+    tool("zstd", "-qd", path + ".zst", "-o", path + ".tmp")
+    os.rename(path + ".tmp", path)
+    os.unlink(path + ".zst")
+    same(os.getxattr(path, "user.sessfs.ttl"), b"never", "of the plain one")
+    other = path.replace("-x", "-y") + ".zst"
+    tool("zstd", "-q", path, "-o", path + ".tmp")
+    os.rename(path + ".tmp", other)
+    same(errno_of(os.getxattr, other, "user.sessfs.ttl"), errno.ENODATA, "of another session")
+    mount.check()
+
+
 def test_a_packed_transcript_that_is_damaged_is_read_as_far_as_it_goes(box):
     mount = box.mount(options=layout("codex"))
     path = packed(box, mount)
