@@ -20,6 +20,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
@@ -94,8 +95,20 @@ class Claude(Client):
     def first(self, question):
         return self.run("-p", question, "--allowedTools", "Bash")
 
+    def list(self):
+        return self.run("purge", "--dry-run", ".")
+
+    listed = "projects"
+
     def resume(self, question):
         return self.run("-p", "-c", question)
+
+    def delete(self, path):
+        return self.run("purge", "--yes", ".")
+
+
+def uuid_of(path):
+    return os.path.splitext(path)[0][-36:]
 
 
 class Codex(Client):
@@ -103,6 +116,7 @@ class Codex(Client):
     folder = ".codex"
     goes_on_without = True
     transcripts = "codex/sessions/*/*/*/*.jsonl"
+    archives = "codex/archived_sessions/*.jsonl"
 
     def prepare(self):
         self.file(".codex/config.toml", f"""
@@ -124,6 +138,15 @@ env_key = "KEY"
 
     def resume(self, question):
         return self.run("exec", "--skip-git-repo-check", "resume", "--last", question)
+
+    def archive(self, path):
+        return self.run("archive", uuid_of(path))
+
+    def unarchive(self, path):
+        return self.run("unarchive", uuid_of(path))
+
+    def delete(self, path):
+        return self.run("delete", "--force", uuid_of(path))
 
 
 class Gemini(Client):
@@ -151,7 +174,7 @@ class Gemini(Client):
     def resume(self, question):
         return self.run("--skip-trust", "-m", "gemini-2.5-flash", "-r", "latest", "-p", question)
 
-    def delete(self):
+    def delete(self, path):
         return self.run("--skip-trust", "--delete-session", "1")
 
 
@@ -195,6 +218,9 @@ class Qwen(Client):
 
     def first(self, question):
         return self.run("--yolo", "-p", question)
+
+    def list(self):
+        return self.run("sessions", "list")
 
     def resume(self, question):
         return self.run("-c", "-p", question)
@@ -249,7 +275,7 @@ class Copilot(Client):
 
 
 class Cline(Client):
-    """It has no words to go on with a session in; so each question is one."""
+    """Without a terminal it goes on with no session; so each question is one."""
 
     name, package, binary = "cline", "cline@3.0.65", "cline"
     transcripts = "cline/sessions/*/*.messages.json"
@@ -274,6 +300,9 @@ class Cline(Client):
 
     def resume(self, question):
         return self.first(question)
+
+    def delete(self, path):
+        return self.run("history", "delete", "--session-id", os.path.basename(path).split(".")[0])
 
 
 class OpenCode(Client):
@@ -392,6 +421,32 @@ def plays(box, kind):
         end_last(client)
 
 
+def talks_of(box, mount):
+    return [one for one in sessions_of(box, mount) if one["title"]]
+
+
+def deletes(box, client, mount, path):
+    """A session is put away and back, if the client can; and deleted, and had back."""
+    before, data = talks_of(box, mount), read(path)
+    if hasattr(client, "archive"):
+        client.archive(path)
+        same([read(one) for one in glob.glob(mount.at(client.archives))], [data], "put away")
+        same(len(talks_of(box, mount)), len(before), "sessions, with one that was put away")
+        client.unarchive(path)
+        same(talks_of(box, mount), before, "sessions, with that one back")
+    client.delete(path)
+    end_last(client)
+    same(os.path.exists(path), False, f"{path}, which was deleted")
+    same(len(talks_of(box, mount)), len(before) - 1, "sessions without it")
+
+    def restored():
+        box.sessfs("gc", "--undo", mount.store, check=True)
+        return os.path.exists(path)
+
+    harness.eventually(restored, "it is had back")
+    same(read(path), data, "its bytes")
+
+
 def plays_on(box, client, mount):
     kind, model = type(client), client.model
     many = getattr(kind, "many", False)
@@ -418,7 +473,7 @@ def plays_on(box, client, mount):
         same(read(found[0])[: len(before)], before, "its beginning")
     leave_transcripts(kind, mount)
     end_last(client)
-    talks = [one for one in sessions_of(box, mount) if one["title"]]
+    talks = talks_of(box, mount)
     for mounted in (True, False):
         if kind.said:
             paths = [os.path.relpath(path, mount.path)
@@ -435,8 +490,7 @@ def plays_on(box, client, mount):
             mount.stop()
     if hasattr(client, "delete"):
         mount = box.mount(store=mount.store, path=mount.path)
-        client.delete()
-        same(len(glob.glob(mount.at(kind.transcripts))) < len(after), True, "one was deleted")
+        deletes(box, client, mount, after[-1])
         mount.stop()
     # All of them at once, and back.
     box.sessfs("gc", "--name=*", "--older-than=0s", mount.store, check=True)
@@ -545,6 +599,45 @@ def keeps_a_database(box, kind):
     same({path: rows_of(path) for path in paths}, rows, "rows afterwards")
     for mount in (first, second):
         mount.check()
+
+
+def pack(path, days):
+    """As Codex does with a session that nobody has gone on with for some days."""
+    tool("zstd", "-q", path, "-o", path + ".tmp")
+    old = time.time() - days * 86400
+    os.utime(path + ".tmp", (old, old))
+    os.rename(path + ".tmp", path + ".zst")
+    os.unlink(path)
+
+
+def test_codex_goes_on_with_a_session_that_is_packed_and_has_a_ttl(box):
+    need_tool("zstd")
+    install(Codex)
+    mount = box.mount(options=["layout=codex"])
+    model = Model()
+    client = Codex(box.new_folder("home"), model)
+    box.sessfs("keep", "codex", mount.path, env={**os.environ, "HOME": client.home}, check=True)
+    client.first("first question-amber, please run-amber")
+    (path,) = glob.glob(mount.at(Codex.transcripts))
+    before = read(path)
+    os.setxattr(path, "user.sessfs.ttl", b"30d")
+    pack(path, 8)
+    same([(one["title"], one["ttl"]) for one in sessions_of(box, mount)],
+         [("first question-amber, please run-amber", "30d")], "packed")
+    model.asked.clear()
+    client.resume("second question-birch")
+    same("question-amber" in asked_texts(model), True, "what it remembers")
+    same(glob.glob(mount.at(Codex.transcripts)), [path], "plain again")
+    same(os.path.exists(path + ".zst"), False, "the packed one")
+    same(read(path)[: len(before)], before, "its beginning")
+    same(os.getxattr(path, "user.sessfs.ttl"), b"30d", "its ttl")
+    shows_talk(box, mount, [os.path.relpath(path, mount.path)])
+    # Nobody goes on with it for longer than that.
+    pack(path, 31)
+    harness.eventually(lambda: sessions_of(box, mount) == [], "its time is over")
+    box.sessfs("gc", "--undo", mount.store, check=True)
+    same(len(sessions_of(box, mount)), 1, "had back")
+    mount.check()
 
 
 def test_codex_keeps_its_databases_on_one_of_two_mounts(box):
