@@ -14,8 +14,8 @@ declare -A _sessfs_options=(
 	[check]='--repair -o'
 	[ls]='-l -h --human-readable --json -o'
 	[cat]='-o'
-	[show]='--follow -f --last= -o'
-	[search]='--session= --role= --since= -n --json -o'
+	[show]='--all -a --follow -f --html --last= -o'
+	[search]='--all -a --session= --role= --since= -n --json -o'
 	[append]='-o'
 	[put]='-o'
 	[compact]='--first= --items= --if= -o'
@@ -113,7 +113,7 @@ _sessfs() {
 		compopt -o nospace
 		;;
 	keep:*)
-		mapfile -t COMPREPLY < <(compgen -f -W 'claude codex gemini opencode pi' -- "$word")
+		mapfile -t COMPREPLY < <(compgen -f -W 'claude cline codex copilot gemini kimi opencode pi qwen' -- "$word")
 		;;
 	*)
 		mapfile -t COMPREPLY < <(compgen -f -- "$word")

@@ -81,7 +81,7 @@ complete -c sessfs -n "__sessfs_runs check ls cat show search rm sessions stats 
 complete -c sessfs -n "__sessfs_runs compact" -l first -x -d 'The first N items'
 complete -c sessfs -n "__sessfs_runs compact" -l items -x -d 'The items with these indexes'
 complete -c sessfs -n "__sessfs_runs compact" -l if -x -d 'The version that the list had'
-complete -c sessfs -n "__sessfs_runs keep" -a 'claude codex gemini opencode pi' -d Client
+complete -c sessfs -n "__sessfs_runs keep" -a 'claude cline codex copilot gemini kimi opencode pi qwen' -d Client
 complete -c sessfs -n "__sessfs_runs keep" -l undo -d 'Replace the links with folders again'
 complete -c sessfs -n "__sessfs_runs keep" -l status -d 'List what has been moved'
 complete -c sessfs -n "__sessfs_runs keep" -l bind -d 'Bind mounts instead of links'
@@ -90,7 +90,9 @@ complete -c sessfs -n "__sessfs_runs ls search sessions stats mounts" -l json -d
 complete -c sessfs -n "__sessfs_runs ls" -s l -d 'With mode, size and time'
 complete -c sessfs -n "__sessfs_runs ls" -s h -l human-readable -d 'Sizes with units'
 complete -c sessfs -n "__sessfs_runs show" -s f -l follow -d 'Also what is added later'
-complete -c sessfs -n "__sessfs_runs show" -l last -x -d 'The last N items'
+complete -c sessfs -n "__sessfs_runs show search" -s a -l all -d 'Also what nobody has said'
+complete -c sessfs -n "__sessfs_runs show" -l html -d 'A page of HTML'
+complete -c sessfs -n "__sessfs_runs show" -l last -x -d 'The last N messages'
 complete -c sessfs -n "__sessfs_runs search" -l session -x -d 'Only sessions whose name or id matches'
 complete -c sessfs -n "__sessfs_runs search" -l role -x -a 'user assistant tool system' -d 'Only what this role said'
 complete -c sessfs -n "__sessfs_runs search" -l since -x -d 'Created at this time or later'
