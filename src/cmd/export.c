@@ -11,18 +11,35 @@
 #include "src/user/say.h"
 #include "src/user/stop.h"
 #include "src/user/units.h"
-#include "src/cmd/cmd.h"
+#include "src/cmd/bucket.h"
 
 struct arguments {
 	struct options options;
 	bool force;
-	bool json;
+	struct cmd_sync sync;
 };
+
+static int take_layout(void *field, const char *value, char **ret_why)
+{
+	const struct bucket_layout *layout = cmd_sync_layout(value);
+
+	*(const struct bucket_layout **)field = layout;
+	return layout ? 0 :
+			str_explain(ret_why, -EINVAL,
+				    "there is no layout '%s' of a bucket; there are strands, "
+				    "strands-snapshots, claude-parts and agentscope",
+				    value);
+}
 
 static const struct cmd_option export_options[] = {
 	CMD_YES(struct arguments, force, "force", 'f',
 		"also to a folder that is not empty: replace files of the same name"),
-	CMD_JSON(struct arguments),
+	{ "layout", 0, "LAYOUT", take_layout, offsetof(struct arguments, sync.layout),
+	  "of a bucket: strands, strands-snapshots, claude-parts or agentscope" },
+	CMD_YES(struct arguments, sync.dry, "dry-run", 'n',
+		"with a bucket: change nothing, and print what would be done"),
+	CMD_SYNC(struct arguments, sync),
+	CMD_YES(struct arguments, sync.json, "json", 0, "print JSON"),
 	CMD_TABLE,
 };
 
@@ -91,7 +108,18 @@ static int run_export(void *values, char **operands)
 	struct copier *copier = &export.copier;
 	int r;
 
-	if (stream && (arguments->force || arguments->json))
+	if (bucket_is(operands[1]) && (arguments->force || operands[2]))
+		return cmd_misused(&cmd_export, "with a bucket, --session says which sessions, and "
+						"there is no --force");
+	if (bucket_is(operands[1]))
+		return cmd_sync_run(&arguments->sync, (struct options *)&arguments->options,
+				    operands[0], operands[1], true, 0);
+	if (cmd_sync_used(&arguments->sync) || arguments->sync.dry)
+		return cmd_misused(&cmd_export,
+				   "%s is no bucket, and these options are for one: "
+				   "s3://BUCKET",
+				   operands[1]);
+	if (stream && (arguments->force || arguments->sync.json))
 		return cmd_misused(&cmd_export,
 				   "--force and --json are for a folder, not for a tar stream");
 	if (store_open(operands[0], 0, &arguments->options, &access) < 0)
@@ -112,24 +140,26 @@ static int run_export(void *values, char **operands)
 	if (r < 0 && !stop_wanted() && !copier->stopped)
 		log_error("the export is not complete: %s", strerror(-r));
 	if (!stream)
-		export_report(copier, arguments->json);
+		export_report(copier, arguments->sync.json);
 	copier_done(copier);
 	return r < 0 || copier->failed ? CMD_FAILED : CMD_DONE;
 }
 
 const struct command cmd_export = {
 	.name = "export",
-	.arguments = "[-f] [--json] [-o table=NAME] STORE DIR|- [SESSION...]",
-	.summary = "copy files to a folder or a tar stream",
+	.arguments = "[-f] [--json] [OPTIONS] STORE DIR|-|s3://BUCKET[/PREFIX] [SESSION...]",
+	.summary = "copy files to a folder, a tar stream or a bucket",
 	.help = "Copies the files of a store to DIR, or with - to the standard output as a tar "
 		"stream (pax).  Each file is exported completely, as it was when it was read.  "
 		"Modes, times, attributes and links are preserved; if you are root, owners as "
 		"well.  In DIR, a file gets its name when it is complete, one that exists with "
-		"the same size and time is left alone, and nothing is deleted.",
+		"the same size and time is left alone, and nothing is deleted.  To a bucket, only "
+		"what has changed since the last run is sent, each message or document as one "
+		"object; what has changed there as well is named and left alone.",
 	.failed = "something was not exported (the rest is)",
 	CMD_OPTIONS(export_options),
 	.least = 2,
-	.operands = "takes a store, a folder or -, and sessions",
+	.operands = "takes a store, a folder, - or a bucket, and sessions",
 	.store = 1,
 	.size = sizeof(struct arguments),
 	.run = run_export,

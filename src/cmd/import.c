@@ -11,7 +11,7 @@
 #include "src/exchange/import.h"
 #include "src/user/stop.h"
 #include "src/user/units.h"
-#include "src/cmd/cmd.h"
+#include "src/cmd/bucket.h"
 
 static const struct import_layout *const layouts[] = {
 	&import_tree,
@@ -23,24 +23,32 @@ struct arguments {
 	struct options options;
 	const struct import_layout *layout;
 	const char *to;
-	bool dry, checksum, json;
+	bool checksum;
+	struct cmd_sync sync;
 	struct import import;
 };
 
 static int take_layout(void *field, const char *value, char **ret_why)
 {
+	struct arguments *arguments = field;
 	struct buf why = { 0 };
 	int r;
+
+	arguments->sync.layout = cmd_sync_layout(value);
+	if (arguments->sync.layout)
+		return 0;
 
 	for (size_t i = 0; i < ARRAY_SIZE(layouts); i++) {
 		if (strcmp(layouts[i]->name, value) != 0)
 			continue;
-		*(const struct import_layout **)field = layouts[i];
+		arguments->layout = layouts[i];
 		return 0;
 	}
 	r = buf_printf(&why, "there is no layout '%s'; there are", value);
 	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(layouts); i++)
 		r = buf_printf(&why, "%s %s", i ? "," : "", layouts[i]->name);
+	for (size_t i = 0; r == 0 && i < BUCKET_LAYOUTS; i++)
+		r = buf_printf(&why, ", %s", bucket_layouts[i].name);
 	if (r == 0)
 		*ret_why = why.data;
 	else
@@ -49,17 +57,18 @@ static int take_layout(void *field, const char *value, char **ret_why)
 }
 
 static const struct cmd_option import_options[] = {
-	{ "layout", 0, "LAYOUT", take_layout, offsetof(struct arguments, layout),
+	{ "layout", 0, "LAYOUT", take_layout, 0,
 	  "the format of the source: tree (the default), or one of those below" },
 	{ "to", 0, "PATH", cmd_take_text, offsetof(struct arguments, to),
 	  "with the layout tree: a directory of the store instead of its root" },
 	{ "from-table", 0, "NAME", cmd_take_text, offsetof(struct arguments, import.from_table),
 	  "with the layout agentscope-rows: the table, instead of agentscope_sessions" },
-	CMD_YES(struct arguments, dry, "dry-run", 'n',
+	CMD_YES(struct arguments, sync.dry, "dry-run", 'n',
 		"change nothing, and print what would be done"),
 	CMD_YES(struct arguments, checksum, "checksum", 'c',
 		"compare the bytes even if size and time are the same"),
-	CMD_YES(struct arguments, json, "json", 0, "print JSON"),
+	CMD_SYNC(struct arguments, sync),
+	CMD_YES(struct arguments, sync.json, "json", 0, "print JSON"),
 	CMD_WRITER,
 };
 
@@ -174,9 +183,9 @@ static int run_with(struct arguments *arguments, char **operands)
 
 	copier->store = operands[0];
 	copier->flags = COPIER_ROWS | COPIER_SETID | (geteuid() == 0 ? COPIER_OWNER : 0) |
-			(arguments->dry ? COPIER_DRY : 0) |
+			(arguments->sync.dry ? COPIER_DRY : 0) |
 			(arguments->checksum ? COPIER_CHECKSUM : 0);
-	copier->list.json = arguments->json;
+	copier->list.json = arguments->sync.json;
 	r = take_all(arguments, operands + 1);
 	error = copier->to && !(copier->flags & COPIER_DRY) ? access_sync(copier->to) : 0;
 	if (error < 0)
@@ -204,7 +213,7 @@ static int run_import(void *values, char **operands)
 {
 	struct arguments *arguments = values;
 	struct copier *copier = &arguments->import.copier;
-	const unsigned flags = arguments->dry ? 0 : ACCESS_WRITE | ACCESS_CREATE;
+	const unsigned flags = arguments->sync.dry ? 0 : ACCESS_WRITE | ACCESS_CREATE;
 	int status;
 
 	if (arguments->to && !arguments->layout->has_to)
@@ -212,8 +221,19 @@ static int run_import(void *values, char **operands)
 	if (arguments->import.from_table && arguments->layout != &import_rows)
 		return cmd_misused(&cmd_import, "--from-table goes with --layout=%s only",
 				   import_rows.name);
+	if (bucket_is(operands[1]) && (operands[2] || arguments->to || arguments->checksum))
+		return cmd_misused(&cmd_import, "a bucket stands alone, without --to and "
+						"--checksum");
+	if (bucket_is(operands[1]))
+		return cmd_sync_run(&arguments->sync, &arguments->options, operands[0], operands[1],
+				    false, COPIER_ROWS | COPIER_CHECKSUM);
+	if (cmd_sync_used(&arguments->sync))
+		return cmd_misused(&cmd_import,
+				   "%s is no bucket, and these options are for one: "
+				   "s3://BUCKET",
+				   operands[1]);
 	stop_watch();
-	if ((!arguments->dry || has_store(operands[0])) &&
+	if ((!arguments->sync.dry || has_store(operands[0])) &&
 	    store_open(operands[0], flags, &arguments->options, &copier->to) < 0)
 		return CMD_FAILED;
 	if (copier->to && read_layout(operands[0], arguments) < 0) {
@@ -231,23 +251,29 @@ static void print_layouts(void)
 	printf("\nLayouts:\n");
 	for (size_t i = 0; i < ARRAY_SIZE(layouts); i++)
 		printf("  %-18s  %s\n", layouts[i]->name, layouts[i]->help);
+	printf("\nLayouts of a bucket, found out by its keys unless one is named:\n");
+	for (size_t i = 0; i < BUCKET_LAYOUTS; i++)
+		printf("  %-18s  %s\n", bucket_layouts[i].name, bucket_layouts[i].help);
 }
 
 const struct command cmd_import = {
 	.name = "import",
-	.arguments = "[--layout=LAYOUT] [--dry-run] [OPTIONS] STORE DIR|FILE...",
-	.summary = "copy existing files into a store",
+	.arguments =
+		"[--layout=LAYOUT] [--dry-run] [OPTIONS] STORE DIR|FILE...|s3://BUCKET[/PREFIX]",
+	.summary = "copy existing files, or a bucket, into a store",
 	.help = "Copies files into a store: the content of DIR goes to the root of the store, so "
 		"that each folder in it becomes a session.  Names, modes, times, attributes and "
 		"links are preserved; if you are root, owners as well.  Nothing in the store is "
 		"deleted.  A file with the same size and time in the store is left alone; of "
 		"others, only rows that differ are written.  Each file is imported completely or "
-		"not at all; after an interruption, run the same command again.",
+		"not at all; after an interruption, run the same command again.  From a bucket, "
+		"only what has changed since the last run is fetched; what has changed in the "
+		"store as well is named and left alone.",
 	.list = print_layouts,
 	.failed = "something was not imported (the rest is)",
 	CMD_OPTIONS(import_options),
 	.least = 2,
-	.operands = "takes a store, and folders or files",
+	.operands = "takes a store, and folders or files or a bucket",
 	.store = 1,
 	.size = sizeof(struct arguments),
 	.defaults = &(const struct arguments){ .layout = &import_tree },
