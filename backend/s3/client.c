@@ -305,12 +305,20 @@ static void *digest_add(void *digest, struct bytes data, char ret_text[S3_HASH])
 	return NULL;
 }
 
+static int client_encode(struct bytes text, struct buf *query)
+{
+	int r = s3_encode(text, false, query);
+
+	return r < 0 ? r : buf_printf(query, "%s", "");
+}
+
 const struct s3_ops s3_ops = {
 	.open = client_open,
 	.close = client_close,
 	.place = client_where,
 	.perform = s3_perform,
 	.list = client_list,
+	.encode = client_encode,
 	.digest = s3_digest,
 	.digest_add = digest_add,
 };

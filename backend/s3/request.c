@@ -194,6 +194,7 @@ static void attempt_options(struct attempt *attempt, CURL *curl)
 	const struct s3_request *request = attempt->request;
 
 	attempt_limits(attempt->s3, curl);
+	curl_easy_setopt(curl, CURLOPT_NOPROGRESS, (long)request->anyway);
 	curl_easy_setopt(curl, CURLOPT_URL, attempt->url.data);
 	curl_easy_setopt(curl, CURLOPT_PATH_AS_IS, 1L);
 	curl_easy_setopt(curl, CURLOPT_AWS_SIGV4, attempt->s3->signing);
@@ -432,7 +433,7 @@ int s3_perform(struct s3 *s3, struct s3_request *request)
 	int r = 1;
 
 	for (unsigned try = 0; r == 1 && try < s3->tries; try++) {
-		if (try && !pause_before(s3, try - 1, after))
+		if (try && (!pause_before(s3, try - 1, after) || request->anyway))
 			return -EINTR;
 		r = try_once(s3, request, &after);
 	}

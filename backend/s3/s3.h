@@ -43,6 +43,7 @@ struct s3_request {
 	const char *query;		 /* "a=b&c=": sorted and encoded; NULL: none */
 	const char *headers[S3_HEADERS]; /* "name: value" */
 	struct bytes body;		 /* of a PUT or POST, borrowed */
+	bool anyway;			 /* also when it is to stop */
 	uint64_t limit;			 /* bytes that an answer may have; 0: S3_OBJECT_MAX */
 	/* The answer: */
 	int status;	      /* HTTP's; 0: there was none */
@@ -81,6 +82,8 @@ struct s3_ops {
 	 * wanted. */
 	int (*list)(struct s3 *s3, struct bytes prefix, unsigned most, s3_object_fn *fn, void *arg,
 		    char **ret_why);
+	/* As a value in a query, with a NUL that does not count. */
+	int (*encode)(struct bytes text, struct buf *query);
 	/* In lower-case hexadecimal digits; "" when the library does not offer it. */
 	void (*digest)(enum s3_digest kind, struct bytes data, char ret_text[S3_HASH]);
 	/* SHA-256 of what comes in pieces: begun with NULL, ended with ret_text. */
