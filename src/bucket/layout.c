@@ -156,17 +156,24 @@ static const struct ending {
 	{ { ".json", 5 }, { ".json", 5 }, FORM_DOCUMENT },
 };
 
-/* A user or an id: AgentScope writes it as it is into a key, but safely into a path. */
+/* A user or an id: AgentScope writes it as it is into a key, but safely into a path, from which a
+ * short one cannot be read again. */
 static int append_part(struct bytes part, bool to_path, struct buf *text)
 {
 	static const struct bytes as_path = { "{v|safe}", 8 }, as_key = { "{v}", 3 };
-	_cleanup_(values_done) struct values values = { 0 };
+	_cleanup_(values_done) struct values values = { 0 }, back = { 0 };
+	const size_t begun = text->size;
 	int r = template_read(to_path ? as_key : as_path, part, &values);
 
 	if (r == 1)
 		r = template_write(to_path ? as_path : as_key, &values, text);
 	else if (r == 0)
 		r = -EINVAL;
+	if (r == 0 && to_path) {
+		r = template_read(as_path, bytes_make(text->data + begun, text->size - begun),
+				  &back);
+		r = r < 0 ? r : r && bytes_equal(buf_bytes(&back.value[0]), part) ? 0 : -EINVAL;
+	}
 	return r < 0 ? r : buf_append_byte(text, '/');
 }
 

@@ -69,8 +69,11 @@ static const char *const texts[PLAN_TEXTS] = {
 		       "WHERE path = ? ORDER BY key",
 	[KNOWN_ALL] = "SELECT key, known_etag, md5, lines, known_size, known_ctime FROM object "
 		      "JOIN file USING (path) WHERE known_etag IS NOT NULL",
-	[FILES_COUNT] = "SELECT count(*) FROM file WHERE size IS NOT NULL OR EXISTS (SELECT 1 "
-			"FROM object AS o WHERE o.path = file.path AND etag IS NOT NULL)",
+	[FILES_COUNT] =
+		"SELECT count(*) FROM file AS f WHERE (size IS NOT NULL OR EXISTS (SELECT 1 "
+		"FROM object AS o WHERE o.path = f.path AND etag IS NOT NULL)) AND NOT "
+		"EXISTS (SELECT 1 FROM task AS t WHERE t.folder = f.folder AND "
+		"t.place = f.place AND t.path = f.path)",
 };
 
 /* ---- Statements ---- */

@@ -525,6 +525,15 @@ static int write_local(struct work *work)
 	return r < 0 ? r : r == 1 ? 1 : stamp_of(sync, task->path, &task->stamp);
 }
 
+static void say(struct sync *sync, const char *word, const char *key)
+{
+	if (sync->copier.list.json)
+		say_item(&sync->copier.list, json_pack("{ss so}", "action", word, "key",
+						       say_json_name(key, strlen(key))));
+	else
+		printf("%-10s  %s\n", word, key);
+}
+
 static void tell(struct sync *sync, const struct item *item, enum move move)
 {
 	static const char *const words[] = {
@@ -535,7 +544,6 @@ static void tell(struct sync *sync, const struct item *item, enum move move)
 	_cleanup_(freep) char *key = str_printf("%.*s%.*s", (int)sync->plan.base.size,
 						sync->plan.base.size ? sync->plan.base.data : "",
 						(int)item->key.size, item->key.data);
-	WITH_PROGRESS_HELD;
 
 	if (!key || !words[move])
 		return;
@@ -543,11 +551,11 @@ static void tell(struct sync *sync, const struct item *item, enum move move)
 		log_error("s3://%s/%s: it has changed here and in the bucket; nothing was "
 			  "overwritten",
 			  sync->bucket->name, key);
-	if (sync->dry && sync->copier.list.json)
-		say_item(&sync->copier.list, json_pack("{ss so}", "action", words[move], "key",
-						       say_json_name(key, strlen(key))));
-	else if (sync->dry)
-		printf("%-10s  %s\n", words[move], key);
+	if (sync->dry) {
+		WITH_PROGRESS_HELD;
+
+		say(sync, words[move], key);
+	}
 }
 
 /* Under the lock: count what was done, and keep in mind what is the same now. */
@@ -555,6 +563,7 @@ static int finish(struct work *work)
 {
 	struct sync *sync = work->sync;
 	struct task *task = work->task;
+	bool same = task->count;
 	int r = 0;
 
 	for (size_t i = 0; r == 0 && i < task->count; i++) {
@@ -569,6 +578,7 @@ static int finish(struct work *work)
 		sync->copier.bytes += piece->move == MOVE_UP ? piece->here.size : 0;
 		sync->removed += gone;
 		sync->conflicts += piece->move == MOVE_CONFLICT;
+		same &= piece->move == MOVE_SAME && *item->etag;
 		tell(sync, item, piece->move);
 		if (sync->dry || piece->move == MOVE_NONE || piece->move == MOVE_CONFLICT)
 			continue;
@@ -582,6 +592,7 @@ static int finish(struct work *work)
 		item->lines = task->form == FORM_PARTS ? count_lines(piece->here) : 1;
 		r = plan_keep(&sync->plan, task, item, &task->stamp);
 	}
+	sync->unchanged += same;
 	return r;
 }
 

@@ -230,9 +230,9 @@ int sync_run(struct sync *sync)
 	r = look(sync);
 	if (r == 0)
 		r = plan_find(&sync->plan, &count);
+	sync->unchanged = sync->plan.unchanged;
 	if (r == 0)
 		r = run_tasks(sync, count);
-	sync->unchanged = sync->plan.unchanged - MIN(count, sync->plan.unchanged);
 	kept = plan_flush(&sync->plan);
 	if (r == 0)
 		r = kept;

@@ -129,6 +129,7 @@ class Server:
         self.conditions = True  # holds If-Match and If-None-Match of a PUT
         self.keeps_frames = False  # stores a streamed upload as it came
         self.ahead = 0  # seconds of its clock
+        self.latency = 0  # seconds before it answers
         self.keys = {ID: (SECRET, None)}  # access key: secret, session token
         self.denied = set()  # operations
         self.lock = threading.RLock()
@@ -203,6 +204,7 @@ class Server:
             fault = self.find_fault(request, "status")
             if fault:
                 raise Refused(fault["status"], fault["code"], headers=fault["headers"])
+            time.sleep(self.latency)
             self.check_signature(request)
             if request.operation in self.denied:
                 raise Refused(403, "AccessDenied", "Access Denied")

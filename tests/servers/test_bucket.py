@@ -242,11 +242,11 @@ def test_what_is_removed_is_deleted_on_the_other_side_only_when_that_is_said(box
         place.do("rm", place.store, at(3))
         del place.bucket[manager.key("s", 2)]
         place.bucket["/session_new/session.json"] = Object(b"{}")
-        same(place.counts(place.send), {"unchanged": 9}, "left alone")
+        same(place.counts(place.send), {"unchanged": 7}, "left alone")
         assert manager.key("s", 2) not in place.bucket, "it is not sent again"
         plan = json.loads(place.send("-n", "--json", "--delete"))
         same(plan, [{"action": "delete", "key": manager.key("s", 3)}], "the plan")
-        same(place.counts(place.send, "--delete"), {"deleted": 1, "unchanged": 8}, "there")
+        same(place.counts(place.send, "--delete"), {"deleted": 1, "unchanged": 7}, "there")
         assert manager.key("s", 3) not in place.bucket
         assert "/session_new/session.json" in place.bucket, "what was never here stays"
         same(place.counts(place.take, "--delete"), {"created": 1, "deleted": 1, "unchanged": 7},
@@ -280,7 +280,7 @@ def test_objects_that_strands_adds_are_files_within_a_round_and_the_other_way_ro
         mount = box.mount(store=place.store)
         for verb in (["import"], ["export", "--layout=strands"]):
             watcher = subprocess.Popen([box.program, *verb, "--watch", "--every=1s", mount.store,
-                                        "s3://b"], env=place.environment(),
+                                        "s3://b"], env=place.environment(AWS_MAX_ATTEMPTS="2"),
                                        stdout=subprocess.PIPE)
             try:
                 assert b"unchanged" in watcher.stdout.readline(), "the first round"
@@ -290,13 +290,13 @@ def test_objects_that_strands_adds_are_files_within_a_round_and_the_other_way_ro
                     eventually(lambda: os.path.exists(there), "the object is a file")
                     same(read(there), place.bucket[manager.key("s", 1)].data, "its bytes")
                 else:
-                    place.server.fault(lambda request: True, status=503, times=30)
+                    place.server.fault(lambda request: True, status=503, times=3)
                     write(mount.at("session_s", MESSAGES, "message_2.json"), b'{"message_id": 2}')
                     eventually(lambda: manager.key("s", 2) in place.bucket, "the file is an object")
             finally:
                 watcher.send_signal(signal.SIGTERM)
                 said = watcher.communicate()
-            same(watcher.returncode, 0, f"{verb} ends by a signal: {said}")
+            same(watcher.returncode, -signal.SIGTERM, f"{verb} ends by a signal: {said}")
 
 
 # The other layouts
@@ -353,11 +353,12 @@ def test_parts_of_a_transcript_are_its_lines_and_new_lines_a_new_part(box):
         same(run(place.send), {"replaced": 1, "unchanged": 1}, "export of a redaction")
         same(parts_of(place, "t/p/s/")[1], b'{"uuid": 3, "redacted": true}\n', "that part")
         # Without what is kept, nothing comes twice.
-        for name in json.loads(place.do("sessions", "--json", place.store)) and [
-                name for name in place.do("ls", place.store).split() if name.startswith(".sessfs")]:
-            place.do("rm", place.store, name)
-        before = place.objects()
-        same(run(place.send), {"unchanged": 0} if False else run(place.take), "both ways")
+        for way in (place.send, place.take):
+            for name in place.do("ls", place.store).split():
+                if name.startswith(".sessfs-s3-"):
+                    place.do("rm", place.store, name)
+            before = place.objects()
+            same(run(way), {"unchanged": 2}, f"{way}")
         same(place.objects(), before, "no part comes twice")
         same(place.files()["p/s.jsonl"], text, "no line comes twice")
 
@@ -379,16 +380,18 @@ def test_states_of_agentscope_are_documents_lists_and_hashes(box):
         place.bucket[base + "__anon__/s1/agent_state.json"] = Object(b'{"a":1}')
         place.bucket[base + "alice/s1/memory.list.json"] = Object(b'[{"n": 1},\n {"n": [2, 3]}]')
         place.bucket[base + "alice/s1/memory.list.hash"] = Object(b"0badcafe")
+        place.bucket[base + "b\u00f6b the second/s/empty.list.json"] = Object(b"[]")
         place.bucket[base + "b\u00f6b/s/empty.list.json"] = Object(b"[]")
-        same(place.counts(place.take), {"created": 4}, "import")
+        assert "no file can have this name" in place.take(status=1), "a short name, not safe"
+        del place.bucket[base + "b\u00f6b/s/empty.list.json"]
+        same(place.counts(place.take), {"unchanged": 4}, "import")
         files = place.files()
         same(files["alice/s1/memory.jsonl"], b'{"n":1}\n{"n":[2,3]}\n', "the list")
         same(files["alice/s1/memory.hash"], b"0badcafe", "its hash")
         same(files["__anon__/s1/agent_state.json"], b'{"a":1}', "the document")
         assert not any("\u00f6" in path for path in files), "a user's name is safe in a path"
         same(place.counts(place.send, layout="agentscope"), {"unchanged": 4}, "nothing to send")
-        with contextlib.closing(box.mount(store=place.store)) if False else contextlib.nullcontext():
-            place.do("append", place.store, "alice/s1/memory.jsonl", stdin=b'{"n": 4}\n')
+        place.do("append", place.store, "alice/s1/memory.jsonl", stdin=b'{"n": 4}\n')
         same(place.counts(place.send, layout="agentscope"), {"replaced": 1, "unchanged": 3}, "list")
         same(json.loads(place.bucket[base + "alice/s1/memory.list.json"].data),
              [{"n": 1}, {"n": [2, 3]}, {"n": 4}], "the array")
@@ -619,9 +622,10 @@ def test_many_sessions_go_with_requests_in_flight_and_the_second_run_lists_only(
     sessions, messages = rounds("SESSFS_S3_SESSIONS", 60, 10000), 20
     with place_of(box) as place:
         fill(place.bucket, sessions, messages)
+        place.server.latency = 0.02
         count = sessions * (messages + 2)
         same(place.counts(place.take), {"created": count}, "import")
-        same(place.server.most > 3, True, f"{place.server.most} requests at a time")
+        same(place.server.most > 16, True, f"{place.server.most} requests at a time")
         pages = -(-count // 1000)
         place.operations()
         same(place.counts(place.take), {"unchanged": count}, "the second import")
@@ -634,7 +638,7 @@ def test_many_sessions_go_with_requests_in_flight_and_the_second_run_lists_only(
         memory = max(began, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss) >> 10
         if not harness.is_sanitized(box.program):
             assert memory < 64, f"{memory} MiB"
-        same(place.server.most > 3, True, f"{place.server.most} requests at a time")
+        same(place.server.most > 16, True, f"{place.server.most} requests at a time")
         box.note(f"{place.server.most} requests at a time, {memory} MiB")
         place.operations()
         same(place.counts(place.send, url="s3://c"), {"unchanged": count}, "the second export")
@@ -737,7 +741,6 @@ def test_a_backup_comes_back_as_it_was(box):
         said = back.do("restore", "--force", "s3://b/nightly/store.db", back.store, status=1)
         assert "SHA-256" in said, said
         same(back.files(), place.files(), "the store is unchanged")
-        same(os.listdir(os.environ["TMPDIR"]) == [] or True, True, "")
 
 
 def test_the_latest_backups_are_kept_and_nothing_else_is_touched(box):
