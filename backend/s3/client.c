@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* A bucket: where it is, what is in it, and digests. */
-#include "backend/s3/client.h"
-
 #include <errno.h>
 #include <openssl/evp.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "backend/base/cleanup.h"
-#include "backend/s3/xml.h"
+#include "backend/s3/internal.h"
 
 static const struct {
 	const char *variable, *setting;
@@ -20,21 +18,13 @@ static const struct {
 	{ "AWS_DEFAULT_REGION", "region" },
 };
 
-int s3_encode(struct bytes text, bool keep_slash, struct buf *url)
+int s3_encode(struct bytes text, struct buf *query)
 {
-	int r = buf_reserve(url, text.size);
+	/* A size of 0 would be that of a string. */
+	char *encoded = text.size ? curl_easy_escape(NULL, text.data, (int)text.size) : strdup("");
+	int r = encoded ? buf_printf(query, "%s", encoded) : -ENOMEM;
 
-	for (size_t i = 0; r == 0 && i < text.size; i++) {
-		const unsigned char byte = (unsigned char)text.data[i];
-
-		if ((byte | 32) >= 'a' && (byte | 32) <= 'z')
-			r = buf_append_byte(url, (char)byte);
-		else if ((byte >= '0' && byte <= '9') || (byte && strchr("-_.~", byte)) ||
-			 (keep_slash && byte == '/'))
-			r = buf_append_byte(url, (char)byte);
-		else
-			r = buf_printf(url, "%%%02X", byte);
-	}
+	free(encoded);
 	return r;
 }
 
@@ -66,10 +56,10 @@ static int client_place(struct s3 *s3, const struct s3_options *options, char **
 		return str_explain(ret_why, -EINVAL,
 				   "an endpoint is http[s]://HOST[:PORT] and nothing more; "
 				   "credentials come from the environment or ~/.aws");
-	s3->scheme = bytes_dup(bytes_make(endpoint, (size_t)(host - endpoint)));
-	s3->host = bytes_dup(bytes_make(host, size));
-	s3->place = s3->scheme && s3->host ? str_printf("%s%s", s3->scheme, s3->host) : NULL;
-	return s3->place ? 0 : -ENOMEM;
+	endpoint[(size_t)(host - endpoint) + size] = '\0';
+	s3->host = endpoint + (host - endpoint);
+	s3->place = steal_ptr(endpoint);
+	return 0;
 }
 
 static void client_close(struct s3 *s3)
@@ -83,8 +73,6 @@ static void client_close(struct s3 *s3)
 	free(s3->bucket);
 	free(s3->region);
 	free(s3->signing);
-	free(s3->scheme);
-	free(s3->host);
 	free(s3->place);
 	free(s3->ca);
 	free(s3);
@@ -98,12 +86,15 @@ static void client_closep(struct s3 **s3)
 static int client_open(const struct s3_options *options, struct s3 **ret_s3, char **ret_why)
 {
 	_cleanup_(client_closep) struct s3 *s3 = calloc(1, sizeof(*s3));
+	pthread_mutexattr_t attr;
 	const char *tries = getenv("AWS_MAX_ATTEMPTS");
 	int r;
 
 	if (!s3 || curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
 		return -ENOMEM;
-	pthread_mutex_init(&s3->lock, NULL);
+	pthread_mutexattr_init(&attr);
+	pthread_mutexattr_settype(&attr, PTHREAD_MUTEX_RECURSIVE);
+	pthread_mutex_init(&s3->lock, &attr);
 	s3->tries = tries && atoi(tries) > 0 ? (unsigned)atoi(tries) : 8;
 	s3->stopped = options->stopped;
 	s3->seed = (unsigned)getpid();
@@ -150,29 +141,21 @@ static void page_copy(char *text, size_t room, struct bytes from)
 	snprintf(text, room, "%.*s", (int)from.size, from.data ? from.data : "");
 }
 
-/* EncodingType stands before the first object, also where the prefix of the question is echoed. */
+/* EncodingType stands before the first object; a blank is a plus sign then. */
 static int take_key(struct page *page, struct bytes text)
 {
-	const char digits[] = "0123456789abcdef";
-	int r = 0;
+	_cleanup_(freep) char *copy = bytes_dup(text);
+	char *decoded;
+	int size = (int)text.size, r;
 
+	if (!copy)
+		return -ENOMEM;
+	for (char *at = copy; page->encoded && (at = strchr(at, '+'));)
+		*at = ' ';
+	decoded = page->encoded ? curl_easy_unescape(NULL, copy, 0, &size) : strdup(copy);
 	buf_clear(&page->key);
-	for (size_t i = 0; r == 0 && i < text.size; i++) {
-		char byte = text.data[i];
-
-		if (page->encoded && byte == '+') {
-			byte = ' ';
-		} else if (page->encoded && byte == '%' && text.size - i > 2) {
-			const char *high = strchr(digits, text.data[i + 1] | 32);
-			const char *low = strchr(digits, text.data[i + 2] | 32);
-
-			if (!high || !low)
-				return -EBADMSG;
-			byte = (char)((high - digits) << 4 | (low - digits));
-			i += 2;
-		}
-		r = buf_append_byte(&page->key, byte);
-	}
+	r = decoded ? buf_append(&page->key, decoded, (size_t)size) : -ENOMEM;
+	free(decoded);
 	return r;
 }
 
@@ -192,10 +175,8 @@ static int take_part(void *arg, const char *name, struct bytes text)
 	} else if (strcmp(name, "Key") == 0) {
 		r = take_key(page, text);
 	} else if (strcmp(name, "ETag") == 0) {
-		while (text.size && text.data[text.size - 1] == '"')
-			text.size--;
-		while (text.size && *text.data == '"')
-			text = bytes_make(text.data + 1, text.size - 1);
+		if (text.size > 1 && *text.data == '"')
+			text = bytes_make(text.data + 1, text.size - 2);
 		page_copy(page->etag, sizeof(page->etag), text);
 	} else if (strcmp(name, "Size") == 0) {
 		page_copy(number, sizeof(number), text);
@@ -219,22 +200,15 @@ static int list_page(struct s3 *s3, struct bytes prefix, unsigned most, struct p
 	_cleanup_(s3_request_done) struct s3_request request = { .method = "GET",
 								 .limit = 32 << 20 };
 	_cleanup_(buf_done) struct buf query = { 0 };
-	int r = 0;
+	int r = buf_printf(&query, "%s", page->token.size ? "continuation-token=" : "");
 
-	if (page->token.size)
-		r = buf_append_str(&query, "continuation-token=");
 	if (r == 0 && page->token.size)
-		r = s3_encode(buf_bytes(&page->token), false, &query);
+		r = s3_encode(buf_bytes(&page->token), &query);
 	if (r == 0)
-		r = buf_printf(&query, "%sencoding-type=url&list-type=2", query.size ? "&" : "");
-	if (r == 0 && most)
-		r = buf_printf(&query, "&max-keys=%u", most);
+		r = buf_printf(&query, "%sencoding-type=url&list-type=2&max-keys=%u&prefix=",
+			       page->token.size ? "&" : "", most ? most : 1000);
 	if (r == 0)
-		r = buf_append_str(&query, "&prefix=");
-	if (r == 0)
-		r = s3_encode(prefix, false, &query);
-	if (r == 0)
-		r = buf_append_byte(&query, '\0');
+		r = s3_encode(prefix, &query);
 	request.query = query.data;
 	if (r == 0)
 		r = s3_perform(s3, &request);
@@ -265,32 +239,28 @@ static int client_list(struct s3 *s3, struct bytes prefix, unsigned most, s3_obj
 
 /* ---- Digests ---- */
 
-static void write_digest(EVP_MD_CTX *context, char ret_text[S3_HASH])
+static void write_digest(const unsigned char *bytes, unsigned size, char ret_text[S3_HASH])
+{
+	*ret_text = '\0';
+	for (unsigned i = 0; i < size && 2 * i + 2 < S3_HASH; i++)
+		snprintf(ret_text + 2 * i, 3, "%02x", bytes[i]);
+}
+
+static void client_md5(struct bytes data, char ret_text[S3_HASH])
 {
 	unsigned char bytes[EVP_MAX_MD_SIZE];
 	unsigned size = 0;
 
-	*ret_text = '\0';
-	if (EVP_DigestFinal_ex(context, bytes, &size) == 1)
-		for (unsigned i = 0; i < size && 2 * i + 2 < S3_HASH; i++)
-			snprintf(ret_text + 2 * i, 3, "%02x", bytes[i]);
+	if (EVP_Digest(data.data, data.size, bytes, &size, EVP_md5(), NULL) != 1)
+		size = 0;
+	write_digest(bytes, size, ret_text);
 }
 
-void s3_digest(enum s3_digest kind, struct bytes data, char ret_text[S3_HASH])
-{
-	EVP_MD_CTX *context = EVP_MD_CTX_new();
-
-	*ret_text = '\0';
-	if (context &&
-	    EVP_DigestInit_ex(context, kind == S3_MD5 ? EVP_md5() : EVP_sha256(), NULL) &&
-	    EVP_DigestUpdate(context, data.data, data.size))
-		write_digest(context, ret_text);
-	EVP_MD_CTX_free(context);
-}
-
-static void *digest_add(void *digest, struct bytes data, char ret_text[S3_HASH])
+static void *client_sha256(void *digest, struct bytes data, char ret_text[S3_HASH])
 {
 	EVP_MD_CTX *context = digest ? digest : EVP_MD_CTX_new();
+	unsigned char bytes[EVP_MAX_MD_SIZE];
+	unsigned size = 0;
 
 	if (context && !digest)
 		EVP_DigestInit_ex(context, EVP_sha256(), NULL);
@@ -298,18 +268,11 @@ static void *digest_add(void *digest, struct bytes data, char ret_text[S3_HASH])
 		EVP_DigestUpdate(context, data.data, data.size);
 	if (!ret_text)
 		return context;
-	*ret_text = '\0';
 	if (context)
-		write_digest(context, ret_text);
+		EVP_DigestFinal_ex(context, bytes, &size);
+	write_digest(bytes, size, ret_text);
 	EVP_MD_CTX_free(context);
 	return NULL;
-}
-
-static int client_encode(struct bytes text, struct buf *query)
-{
-	int r = s3_encode(text, false, query);
-
-	return r < 0 ? r : buf_printf(query, "%s", "");
 }
 
 const struct s3_ops s3_ops = {
@@ -318,7 +281,7 @@ const struct s3_ops s3_ops = {
 	.place = client_where,
 	.perform = s3_perform,
 	.list = client_list,
-	.encode = client_encode,
-	.digest = s3_digest,
-	.digest_add = digest_add,
+	.encode = s3_encode,
+	.md5 = client_md5,
+	.sha256 = client_sha256,
 };

@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-#include "backend/s3/credentials.h"
-
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,7 +7,7 @@
 #include "backend/base/cleanup.h"
 #include "backend/base/descriptor.h"
 #include "backend/base/moment.h"
-#include "backend/s3/xml.h"
+#include "backend/s3/internal.h"
 
 static void forget(char **text)
 {
@@ -107,27 +105,20 @@ static char *shared_get(const char *setting)
 
 /* ---- Web identity ---- */
 
-static int append_encoded(struct buf *form, const char *name, const char *value)
+static int append_field(struct buf *form, const char *name, const char *value)
 {
 	int r = buf_printf(form, "&%s=", name);
 
-	for (; r == 0 && *value; value++)
-		r = strchr("-_.~", *value) || (*value >= '0' && *value <= '9') ||
-				    ((*value | 32) >= 'a' && (*value | 32) <= 'z') ?
-			    buf_append_byte(form, *value) :
-			    buf_printf(form, "%%%02X", (unsigned char)*value);
-	return r;
+	return r < 0 ? r : s3_encode(bytes_str(value), form);
 }
 
 static int read_token(const char *path, char text[16384], char **ret_why)
 {
 	_cleanup_(fclosep) FILE *file = descriptor_stream(path);
-	size_t size = file ? fread(text, 1, 16383, file) : 0;
+	const size_t size = file ? fread(text, 1, 16383, file) : 0;
 
 	text[size] = '\0';
-	return size ? 0 :
-		      str_explain(ret_why, -EACCES, "cannot read the token of web identity in %s",
-				  path);
+	return size ? 0 : str_explain(ret_why, -EACCES, "cannot read the token in %s", path);
 }
 
 static int take_element(void *arg, const char *name, struct bytes text)
@@ -149,42 +140,45 @@ static int take_element(void *arg, const char *name, struct bytes text)
 }
 
 /* AssumeRoleWithWebIdentity: a token that a platform has put into a file, for credentials. */
-static int exchange(struct credentials *found, const char *region, const char *path,
-		    const char *role, credentials_post_fn *post, void *arg, char **ret_why)
+static int exchange(struct s3 *s3, struct credentials *found, const char *path, const char *role,
+		    char **ret_why)
 {
 	const char *session = environment("AWS_ROLE_SESSION_NAME");
-	_cleanup_(buf_done) struct buf form = { 0 }, answer = { 0 };
+	_cleanup_(buf_done) struct buf form = { 0 };
 	_cleanup_(freep) char *named = profile_get("AWS_ENDPOINT_URL_STS", "sts_endpoint_url");
-	_cleanup_(freep) char *url = named ? str_printf("%s/", named) :
-					     str_printf("https://sts.%s.amazonaws.com/", region);
+	_cleanup_(freep) char *url =
+		named ? str_printf("%s/", named) :
+			str_printf("https://sts.%s.amazonaws.com/", s3->region);
+	_cleanup_(s3_request_done) struct s3_request request = { .method = "POST", .url = url };
 	char token[16384];
 	int r = url ? read_token(path, token, ret_why) : -ENOMEM;
 
 	if (r == 0)
 		r = buf_append_str(&form, "Action=AssumeRoleWithWebIdentity&Version=2011-06-15");
 	if (r == 0)
-		r = append_encoded(&form, "RoleArn", role);
+		r = append_field(&form, "RoleArn", role);
 	if (r == 0)
-		r = append_encoded(&form, "RoleSessionName", session ? session : "sessfs");
+		r = append_field(&form, "RoleSessionName", session ? session : "sessfs");
 	if (r == 0)
-		r = append_encoded(&form, "WebIdentityToken", trim(token));
+		r = append_field(&form, "WebIdentityToken", trim(token));
+	request.body = buf_bytes(&form);
 	if (r == 0)
-		r = post(arg, url, buf_bytes(&form), &answer, ret_why);
+		r = s3_perform(s3, &request);
 	if (r == 0)
-		r = xml_read(buf_bytes(&answer), take_element, found);
+		r = xml_read(buf_bytes(&request.data), take_element, found);
 	explicit_bzero(token, sizeof(token));
 	if (form.data)
 		explicit_bzero(form.data, form.size);
-	if (answer.data)
-		explicit_bzero(answer.data, answer.size);
-	if (r == 0 && !(found->id && found->secret && found->token))
-		r = str_explain(ret_why, -EACCES, "%s has given no credentials for the role %s",
-				url, role);
-	return r;
+	if (request.data.data)
+		explicit_bzero(request.data.data, request.data.size);
+	if (r == -EINTR || (r == 0 && found->id && found->secret && found->token))
+		return r;
+	return str_explain(ret_why, -EACCES,
+			   "%s gives no credentials for the token of web identity: %s", url,
+			   request.why ? request.why : "it has answered something else");
 }
 
-int credentials_find(struct credentials *credentials, const char *region, credentials_post_fn *post,
-		     void *arg, char **ret_why)
+int credentials_find(struct s3 *s3, struct credentials *credentials, char **ret_why)
 {
 	const char *id = environment("AWS_ACCESS_KEY_ID");
 	const char *secret = environment("AWS_SECRET_ACCESS_KEY");
@@ -207,7 +201,7 @@ int credentials_find(struct credentials *credentials, const char *region, creden
 	role = profile_get("AWS_ROLE_ARN", "role_arn");
 	credentials_done(credentials);
 	if (path && role)
-		return exchange(credentials, region, path, role, post, arg, ret_why);
+		return exchange(s3, credentials, path, role, ret_why);
 	return str_explain(ret_why, -EACCES,
 			   "there are no credentials for S3: set AWS_ACCESS_KEY_ID and "
 			   "AWS_SECRET_ACCESS_KEY, or AWS_PROFILE for one of ~/.aws/credentials");

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "backend/base/cleanup.h"
-#include "backend/s3/client.h"
+#include "backend/s3/internal.h"
 
 /* The size of the piece at an offset, and where it begins; false: there is no frame. */
 static bool read_head(struct bytes body, size_t *at, size_t *ret_size)

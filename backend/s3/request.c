@@ -14,8 +14,7 @@
 
 #include "backend/base/cleanup.h"
 #include "backend/base/moment.h"
-#include "backend/s3/client.h"
-#include "backend/s3/xml.h"
+#include "backend/s3/internal.h"
 
 enum {
 	CONNECT_SECONDS = 15,
@@ -115,36 +114,38 @@ static int on_progress(void *arg, curl_off_t total, curl_off_t now, curl_off_t u
 static int attempt_url(struct attempt *attempt)
 {
 	const struct s3 *s3 = attempt->s3;
-	const char *query = attempt->request->query;
-	int r = s3->by_path ?
-			buf_printf(&attempt->url, "%s%s/%s", s3->scheme, s3->host, s3->bucket) :
-			buf_printf(&attempt->url, "%s%s.%s", s3->scheme, s3->bucket, s3->host);
+	const struct s3_request *request = attempt->request;
+	const char *key = request->key.data, *end = key + request->key.size, *slash;
+	int r = request->url ? buf_printf(&attempt->url, "%s", request->url) :
+		s3->by_path  ? buf_printf(&attempt->url, "%s/%s", s3->place, s3->bucket) :
+			       buf_printf(&attempt->url, "%.*s%s.%s/", (int)(s3->host - s3->place),
+					  s3->place, s3->bucket, s3->host);
 
-	if (r == 0 && (attempt->request->key.size || !s3->by_path))
+	if (r == 0 && request->key.size && s3->by_path)
 		r = buf_append_byte(&attempt->url, '/');
-	if (r == 0)
-		r = s3_encode(attempt->request->key, true, &attempt->url);
-	if (r == 0 && query)
-		r = buf_printf(&attempt->url, "?%s", query);
-	return r < 0 ? r : buf_append_byte(&attempt->url, '\0');
+	for (; r == 0 && request->key.size; key = slash + 1) {
+		slash = memchr(key, '/', (size_t)(end - key));
+		r = s3_encode(bytes_make(key, (size_t)((slash ? slash : end) - key)),
+			      &attempt->url);
+		if (!slash)
+			break;
+		r = r < 0 ? r : buf_append_byte(&attempt->url, '/');
+	}
+	return r < 0 ? r :
+		       buf_printf(&attempt->url, "%s%s", request->query ? "?" : "",
+				  request->query ? request->query : "");
 }
 
+/* "name: value"; secrets are not left in memory that is free. */
 static int attempt_header(struct attempt *attempt, const char *name, const char *value)
 {
-	_cleanup_(freep) char *line = str_printf("%s: %s", name, value);
+	_cleanup_(freep) char *line = str_printf("%s%s", name, value);
 	struct curl_slist *list = line ? curl_slist_append(attempt->headers, line) : NULL;
 
 	if (line)
 		explicit_bzero(line, strlen(line));
-	if (list)
-		attempt->headers = list;
+	attempt->headers = list ? list : attempt->headers;
 	return list ? 0 : -ENOMEM;
-}
-
-static int post_early(void *arg, const char *url, struct bytes form, struct buf *answer,
-		      char **ret_why)
-{
-	return s3_post(arg, url, form, answer, ret_why);
 }
 
 /* Under the lock: libcurl copies what it needs. */
@@ -155,65 +156,57 @@ static int attempt_credentials(struct attempt *attempt, CURL *curl)
 	int r = 0;
 
 	pthread_mutex_lock(&s3->lock);
-	if (s3->has_credentials && credentials->expires &&
-	    credentials->expires - time_now() < EARLY_SECONDS * INT64_C(1000000000)) {
+	if (credentials->expires &&
+	    credentials->expires - time_now() < EARLY_SECONDS * INT64_C(1000000000))
 		credentials_done(credentials);
-		s3->has_credentials = false;
-	}
-	if (!s3->has_credentials)
-		r = credentials_find(credentials, s3->region, post_early, s3,
-				     &attempt->request->why);
-	s3->has_credentials |= r == 0;
+	if (!credentials->id)
+		r = credentials_find(s3, credentials, &attempt->request->why);
 	if (r == 0 && credentials->token)
-		r = attempt_header(attempt, "x-amz-security-token", credentials->token);
+		r = attempt_header(attempt, "x-amz-security-token: ", credentials->token);
 	if (r == 0) {
 		curl_easy_setopt(curl, CURLOPT_USERNAME, credentials->id);
 		curl_easy_setopt(curl, CURLOPT_PASSWORD, credentials->secret);
+		curl_easy_setopt(curl, CURLOPT_AWS_SIGV4, s3->signing);
 	}
 	pthread_mutex_unlock(&s3->lock);
 	return r;
 }
 
-static void attempt_limits(const struct s3 *s3, CURL *curl)
+static void attempt_options(struct attempt *attempt, CURL *curl)
 {
+	const struct s3_request *request = attempt->request;
+	const bool bare = strcmp(request->method, "DELETE") == 0;
+
+	curl_easy_setopt(curl, CURLOPT_URL, attempt->url.data);
+	curl_easy_setopt(curl, CURLOPT_PATH_AS_IS, 1L);
 	curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
 	curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http,https");
 	curl_easy_setopt(curl, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
 	curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT, (long)CONNECT_SECONDS);
 	curl_easy_setopt(curl, CURLOPT_LOW_SPEED_LIMIT, 1L);
 	curl_easy_setopt(curl, CURLOPT_LOW_SPEED_TIME, (long)STALL_SECONDS);
-	curl_easy_setopt(curl, CURLOPT_NOPROGRESS, 0L);
-	curl_easy_setopt(curl, CURLOPT_XFERINFOFUNCTION, on_progress);
-	curl_easy_setopt(curl, CURLOPT_XFERINFODATA, s3);
-	if (s3->ca)
-		curl_easy_setopt(curl, CURLOPT_CAINFO, s3->ca);
-}
-
-static void attempt_options(struct attempt *attempt, CURL *curl)
-{
-	const struct s3_request *request = attempt->request;
-
-	attempt_limits(attempt->s3, curl);
 	curl_easy_setopt(curl, CURLOPT_NOPROGRESS, (long)request->anyway);
-	curl_easy_setopt(curl, CURLOPT_URL, attempt->url.data);
-	curl_easy_setopt(curl, CURLOPT_PATH_AS_IS, 1L);
-	curl_easy_setopt(curl, CURLOPT_AWS_SIGV4, attempt->s3->signing);
+	curl_easy_setopt(curl, CURLOPT_XFERINFOFUNCTION, on_progress);
+	curl_easy_setopt(curl, CURLOPT_XFERINFODATA, attempt->s3);
+	if (attempt->s3->ca)
+		curl_easy_setopt(curl, CURLOPT_CAINFO, attempt->s3->ca);
 	curl_easy_setopt(curl, CURLOPT_HTTPHEADER, attempt->headers);
 	curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, on_body);
 	curl_easy_setopt(curl, CURLOPT_WRITEDATA, attempt);
 	curl_easy_setopt(curl, CURLOPT_HEADERFUNCTION, on_header);
 	curl_easy_setopt(curl, CURLOPT_HEADERDATA, attempt);
+	if (strcmp(request->method, "GET") == 0)
+		return;
 	if (strcmp(request->method, "HEAD") == 0) {
 		curl_easy_setopt(curl, CURLOPT_NOBODY, 1L);
-	} else if (strcmp(request->method, "GET") != 0) {
-		if (strcmp(request->method, "DELETE") != 0) {
-			curl_easy_setopt(curl, CURLOPT_POSTFIELDSIZE_LARGE,
-					 (curl_off_t)request->body.size);
-			curl_easy_setopt(curl, CURLOPT_POSTFIELDS,
-					 request->body.data ? request->body.data : "");
-		}
-		curl_easy_setopt(curl, CURLOPT_CUSTOMREQUEST, request->method);
+		return;
 	}
+	if (!bare) {
+		curl_easy_setopt(curl, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)request->body.size);
+		curl_easy_setopt(curl, CURLOPT_POSTFIELDS,
+				 request->body.data ? request->body.data : "");
+	}
+	curl_easy_setopt(curl, CURLOPT_CUSTOMREQUEST, request->method);
 }
 
 static int attempt_make(struct attempt *attempt, CURL *curl)
@@ -222,24 +215,18 @@ static int attempt_make(struct attempt *attempt, CURL *curl)
 	char hash[S3_HASH];
 	int r = attempt_url(attempt);
 
-	s3_digest(S3_SHA256, request->body, hash);
-	if (r == 0)
-		r = attempt_header(attempt, "x-amz-content-sha256", hash);
-	if (r == 0 && request->body.size)
-		r = attempt_header(attempt, "Content-Type", "application/json");
-	for (size_t i = 0; r == 0 && i < S3_HEADERS && request->headers[i]; i++) {
-		struct curl_slist *list = curl_slist_append(attempt->headers, request->headers[i]);
-
-		attempt->headers = list ? list : attempt->headers;
-		r = list ? 0 : -ENOMEM;
-	}
+	s3_ops.sha256(s3_ops.sha256(NULL, request->body, NULL), BYTES(""), hash);
+	if (r == 0 && !request->url)
+		r = attempt_header(attempt, "x-amz-content-sha256: ", hash);
+	if (r == 0 && !request->url && request->body.size)
+		r = attempt_header(attempt, "Content-Type: ", "application/json");
+	for (size_t i = 0; r == 0 && i < S3_HEADERS && request->headers[i]; i++)
+		r = attempt_header(attempt, request->headers[i], "");
 	/* Not to wait for the server's leave before the body. */
-	if (r == 0) {
-		struct curl_slist *list = curl_slist_append(attempt->headers, "Expect:");
-
-		attempt->headers = list ? list : attempt->headers;
+	if (r == 0)
+		r = attempt_header(attempt, "Expect:", "");
+	if (r == 0 && !request->url)
 		r = attempt_credentials(attempt, curl);
-	}
 	if (r == 0)
 		attempt_options(attempt, curl);
 	return r;
@@ -332,9 +319,8 @@ static int attempt_judge(struct attempt *attempt, CURLcode code)
 	if (code == CURLE_OUT_OF_MEMORY || code == CURLE_WRITE_ERROR)
 		return -ENOMEM;
 	if (code != CURLE_OK) {
-		request->again |=
-			code != CURLE_COULDNT_CONNECT && code != CURLE_COULDNT_RESOLVE_HOST;
-		str_explain(&request->why, -EIO, "cannot reach %s: %s", attempt->s3->place,
+		str_explain(&request->why, -EIO, "cannot reach %s: %s",
+			    request->url ? request->url : attempt->s3->place,
 			    curl_easy_strerror(code));
 		return code == CURLE_PEER_FAILED_VERIFICATION || code == CURLE_SSL_CACERT_BADFILE ||
 				       code == CURLE_URL_MALFORMAT ?
@@ -346,7 +332,6 @@ static int attempt_judge(struct attempt *attempt, CURLcode code)
 		xml_read(buf_bytes(&request->data), take_error, attempt);
 	if (status / 100 == 2 && !*attempt->code)
 		return 0;
-	request->again |= status >= 500;
 	attempt_explain(attempt);
 	return status == 429 || status >= 500 || strcmp(attempt->code, "RequestTimeout") == 0 ||
 			       strcmp(attempt->code, "SlowDown") == 0 ||
@@ -438,40 +423,4 @@ int s3_perform(struct s3 *s3, struct s3_request *request)
 		r = try_once(s3, request, &after);
 	}
 	return r == 1 ? -EIO : r;
-}
-
-static size_t on_answer(char *data, size_t size, size_t count, void *arg)
-{
-	struct buf *answer = arg;
-
-	return answer->size < ERROR_MAX && buf_append(answer, data, size * count) == 0 ?
-		       size * count :
-		       0;
-}
-
-int s3_post(struct s3 *s3, const char *url, struct bytes form, struct buf *answer, char **ret_why)
-{
-	CURL *curl = curl_easy_init();
-	CURLcode code;
-	long status = 0;
-
-	if (!curl)
-		return -ENOMEM;
-	attempt_limits(s3, curl);
-	curl_easy_setopt(curl, CURLOPT_URL, url);
-	curl_easy_setopt(curl, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)form.size);
-	curl_easy_setopt(curl, CURLOPT_POSTFIELDS, form.data);
-	curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, on_answer);
-	curl_easy_setopt(curl, CURLOPT_WRITEDATA, answer);
-	code = curl_easy_perform(curl);
-	curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status);
-	curl_easy_cleanup(curl);
-	if (code == CURLE_ABORTED_BY_CALLBACK)
-		return -EINTR;
-	if (code != CURLE_OK || status != 200)
-		return str_explain(
-			ret_why, -EACCES,
-			"%s gives no credentials for the token of web identity: %s (%ld)", url,
-			curl_easy_strerror(code), status);
-	return 0;
 }

@@ -40,6 +40,7 @@ enum { S3_HEADERS = 5, S3_ETAG = 96, S3_HASH = 65, S3_OBJECT_MAX = 5 << 20 };
 struct s3_request {
 	const char *method;
 	struct bytes key;		 /* borrowed, as it is; empty: the bucket */
+	const char *url;		 /* another server's, unsigned; NULL: by key */
 	const char *query;		 /* "a=b&c=": sorted and encoded; NULL: none */
 	const char *headers[S3_HEADERS]; /* "name: value" */
 	struct bytes body;		 /* of a PUT or POST, borrowed */
@@ -51,7 +52,6 @@ struct s3_request {
 	uint64_t size;	      /* its Content-Length, of a HEAD, too */
 	char etag[S3_ETAG];   /* without quotes, as everywhere */
 	char sha256[S3_HASH]; /* x-amz-meta-sha256, or "" */
-	bool again;	      /* an earlier try may have been carried out, but its answer is lost */
 	char *why;	      /* a sentence when it has failed */
 };
 
@@ -63,8 +63,6 @@ struct s3_object {
 	const char *modified; /* ISO 8601 */
 };
 typedef int s3_object_fn(void *arg, const struct s3_object *object);
-
-enum s3_digest { S3_MD5, S3_SHA256 };
 
 struct s3;
 struct s3_ops {
@@ -82,12 +80,12 @@ struct s3_ops {
 	 * wanted. */
 	int (*list)(struct s3 *s3, struct bytes prefix, unsigned most, s3_object_fn *fn, void *arg,
 		    char **ret_why);
-	/* As a value in a query, with a NUL that does not count. */
+	/* As a value in a query, appended with a NUL that does not count. */
 	int (*encode)(struct bytes text, struct buf *query);
-	/* In lower-case hexadecimal digits; "" when the library does not offer it. */
-	void (*digest)(enum s3_digest kind, struct bytes data, char ret_text[S3_HASH]);
-	/* SHA-256 of what comes in pieces: begun with NULL, ended with ret_text. */
-	void *(*digest_add)(void *digest, struct bytes data, char ret_text[S3_HASH]);
+	/* In lower-case hexadecimal digits; "" when the library does not offer it.  SHA-256 comes
+	 * in pieces: begun with NULL, ended with ret_text. */
+	void (*md5)(struct bytes data, char ret_text[S3_HASH]);
+	void *(*sha256)(void *digest, struct bytes data, char ret_text[S3_HASH]);
 };
 extern const struct s3_ops s3_ops;
 

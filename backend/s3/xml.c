@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-#include "backend/s3/xml.h"
-
 #include <errno.h>
 #include <expat.h>
 
-#include "backend/base/cleanup.h"
+#include "backend/s3/internal.h"
 
 struct reading {
 	XML_Parser parser;

@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <fnmatch.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -22,129 +21,73 @@ enum {
 	SINGLE_MAX = 64 << 20, /* bytes; what is larger is uploaded in parts */
 	PART = 8 << 20,
 	PARTS_MAX = 10000,
-	THREADS = 4,
 };
 
 static const char stamp_glob[] = "-[0-9][0-9][0-9][0-9][0-9][0-9][0-9][0-9]T"
 				 "[0-9][0-9][0-9][0-9][0-9][0-9]Z.db";
 
-/* ---- Parts, several at a time ---- */
-
-struct transfer_parts {
+/* A copy of a store, here as a file and there as an object. */
+struct twin {
 	const struct bucket *bucket;
 	struct bytes key;
-	int fd; /* of the copy here */
-	uint64_t size, part;
-	const char *upload; /* NULL: a download, of the version with: */
-	const char *etag;
-	char (*etags)[S3_ETAG]; /* of an upload's parts */
-	pthread_mutex_t lock;
-	uint64_t next, done; /* bytes */
-	unsigned running;
-	int error;
+	int fd;
+	uint64_t size;
+	char sha256[S3_HASH];
+	struct progress progress;
 };
 
-static int part_up(struct transfer_parts *parts, uint64_t at, size_t size)
+/* Some of its bytes, mapped: munmap() them. */
+static int twin_map(const struct twin *twin, uint64_t at, uint64_t most, struct bytes *ret_bytes)
 {
-	const uint64_t number = at / parts->part;
-	_cleanup_(freep) char *query = str_printf("partNumber=%llu&uploadId=%s",
-						  (unsigned long long)number + 1, parts->upload);
-	void *map = mmap(NULL, size, PROT_READ, MAP_SHARED, parts->fd, (off_t)at);
-	_cleanup_(s3_request_done) struct s3_request request = {
-		.method = "PUT", .key = parts->key, .query = query, .body = { map, size }
-	};
-	int r = map == MAP_FAILED ? -errno :
-		query		  ? bucket_perform(parts->bucket, &request) :
-				    -ENOMEM;
+	const size_t size = (size_t)MIN(most, twin->size - at);
+	void *map = mmap(NULL, size, PROT_READ, MAP_SHARED, twin->fd, (off_t)at);
 
-	if (map != MAP_FAILED)
-		munmap(map, size);
-	snprintf(parts->etags[number], S3_ETAG, "%s", request.etag);
-	return r;
+	*ret_bytes = bytes_make(map, size);
+	return map == MAP_FAILED ? say_why(NULL, -errno) : 0;
 }
 
-static int part_down(struct transfer_parts *parts, uint64_t at, size_t size)
+static int twin_hash(struct twin *twin)
 {
-	_cleanup_(s3_request_done) struct s3_request request = { 0 };
-	int r = bucket_range(parts->bucket, parts->key, parts->etag, at, &request);
-
-	if (r < 0)
-		return say_why(request.why, r);
-	if (request.data.size != size)
-		return say_why("the server has answered with another part than was asked for",
-			       -EIO);
-	return pwrite(parts->fd, request.data.data, size, (off_t)at) == (ssize_t)size ?
-		       0 :
-		       say_why(NULL, errno ? -errno : -EIO);
-}
-
-static void *work(void *arg)
-{
-	struct transfer_parts *parts = arg;
+	const struct s3_ops *ops = twin->bucket->ops;
+	void *digest = ops->sha256(NULL, BYTES(""), NULL);
+	struct bytes part = { 0 };
 	int r = 0;
 
-	pthread_mutex_lock(&parts->lock);
-	while (!parts->error && parts->next < parts->size) {
-		const uint64_t at = parts->next;
-		const size_t size = (size_t)MIN(parts->part, parts->size - at);
-
-		parts->next += size;
-		pthread_mutex_unlock(&parts->lock);
-		r = parts->upload ? part_up(parts, at, size) : part_down(parts, at, size);
-		pthread_mutex_lock(&parts->lock);
-		parts->done += size;
+	for (uint64_t at = 0; r == 0 && at < twin->size; at += part.size) {
+		r = stop_wanted() ? -EINTR : twin_map(twin, at, PART, &part);
 		if (r < 0)
-			parts->error = r;
+			break;
+		ops->sha256(digest, part, NULL);
+		munmap((void *)part.data, part.size);
 	}
-	parts->running--;
-	pthread_mutex_unlock(&parts->lock);
-	return NULL;
+	ops->sha256(digest, BYTES(""), twin->sha256);
+	return r < 0 || *twin->sha256 ? r : say_why("SHA-256 is not available", -EOPNOTSUPP);
 }
 
-static int run_parts(struct transfer_parts *parts, const char *what)
+/* All of the object, of one version, range by range. */
+static int twin_read(struct twin *twin, const char *etag,
+		     int (*take)(struct twin *twin, uint64_t at, struct bytes range))
 {
-	const struct timespec step = { .tv_nsec = 20000000 };
-	_cleanup_(progress_end) struct progress progress = { 0 };
-	pthread_t threads[THREADS];
-	unsigned started = 0, running = 1;
+	int r = 0;
 
-	pthread_mutex_init(&parts->lock, NULL);
-	progress_begin(&progress, what, NULL);
-	progress_set_total(&progress, 0, parts->size);
-	parts->running = THREADS;
-	while (started < THREADS && pthread_create(&threads[started], NULL, work, parts) == 0)
-		started++;
-	for (; started && running; nanosleep(&step, NULL)) {
-		pthread_mutex_lock(&parts->lock);
-		running = parts->running - (THREADS - started);
-		progress_add(&progress, 0, parts->done - progress.bytes);
-		pthread_mutex_unlock(&parts->lock);
+	for (uint64_t at = 0; r == 0 && at < twin->size; at += BUCKET_RANGE) {
+		_cleanup_(s3_request_done) struct s3_request request = { 0 };
+
+		r = bucket_range(twin->bucket, twin->key, etag, at, &request);
+		if (r < 0)
+			return say_why(request.why, r);
+		if (request.data.size != MIN(BUCKET_RANGE, twin->size - at))
+			return say_why("the server has answered with another range", -EIO);
+		r = take(twin, at, buf_bytes(&request.data));
+		progress_add(&twin->progress, 0, request.data.size);
 	}
-	for (unsigned i = 0; i < started; i++)
-		pthread_join(threads[i], NULL);
-	pthread_mutex_destroy(&parts->lock);
-	return started ? parts->error : say_why(NULL, -EAGAIN);
+	return r;
 }
 
 /* ---- Up ---- */
 
-static int hash_file(const struct bucket *bucket, int fd, uint64_t size, char sha256[S3_HASH])
-{
-	_cleanup_(freep) char *block = malloc(BUCKET_RANGE);
-	void *digest = bucket->ops->digest_add(NULL, BYTES(""), NULL);
-	ssize_t got = 1;
-
-	for (uint64_t at = 0; block && got > 0 && at < size; at += (uint64_t)got) {
-		got = stop_wanted() ? -1 : pread(fd, block, BUCKET_RANGE, (off_t)at);
-		if (got > 0)
-			bucket->ops->digest_add(digest, bytes_make(block, (size_t)got), NULL);
-	}
-	bucket->ops->digest_add(digest, BYTES(""), sha256);
-	return stop_wanted() ? -EINTR : !block ? -ENOMEM : got > 0 && *sha256 ? 0 : -EIO;
-}
-
-/* The text of an element that is there once, appended with a NUL. */
-static int element(struct bytes xml, const char *begin, const char *end, struct buf *text)
+/* The text of an element that is there once, with a NUL. */
+static int find_element(struct bytes xml, const char *begin, const char *end, struct buf *text)
 {
 	const char *from = xml.size ? memmem(xml.data, xml.size, begin, strlen(begin)) : NULL;
 	const char *to;
@@ -154,93 +97,116 @@ static int element(struct bytes xml, const char *begin, const char *end, struct 
 	return to ? buf_printf(text, "%.*s", (int)(to - from), from) : -EIO;
 }
 
-static int complete(struct transfer_parts *parts, const char *query, const char *condition)
+/* Sends a part, and adds it to the list of parts. */
+static int put_part(struct twin *twin, const char *upload, uint64_t number, struct bytes part,
+		    struct buf *list)
 {
-	_cleanup_(buf_done) struct buf list = { 0 };
+	_cleanup_(freep) char *query =
+		str_printf("partNumber=%llu&%s", (unsigned long long)number, upload);
 	_cleanup_(s3_request_done) struct s3_request request = {
-		.method = "POST", .key = parts->key, .query = query, .headers = { condition }
+		.method = "PUT", .key = twin->key, .query = query, .body = part
 	};
-	int r = buf_printf(&list, "<CompleteMultipartUpload>");
+	int r = query ? bucket_perform(twin->bucket, &request) : -ENOMEM;
 
-	for (uint64_t i = 0; r == 0 && i * parts->part < parts->size; i++)
-		r = buf_printf(&list,
-			       "<Part><PartNumber>%llu</PartNumber><ETag>\"%s\"</ETag></Part>",
-			       (unsigned long long)i + 1, parts->etags[i]);
-	if (r == 0)
-		r = buf_append_str(&list, "</CompleteMultipartUpload>");
-	request.body = buf_bytes(&list);
-	return r < 0 ? r : bucket_perform(parts->bucket, &request);
+	return r < 0 ? r :
+		       buf_printf(list,
+				  "<Part><PartNumber>%llu</PartNumber><ETag>\"%s\"</ETag></Part>",
+				  (unsigned long long)number, request.etag);
 }
 
-static int put_parts(struct transfer_parts *parts, const char *sum, const char *condition)
+static int put_parts(struct twin *twin, const char *upload, const char *condition)
 {
+	const uint64_t size = (twin->size / PARTS_MAX / PART + 1) * PART;
+	_cleanup_(buf_done) struct buf list = { 0 };
+	_cleanup_(s3_request_done) struct s3_request end = {
+		.method = "POST", .key = twin->key, .query = upload, .headers = { condition }
+	};
+	struct bytes part = { 0 };
+	int r = buf_append_str(&list, "<CompleteMultipartUpload>");
+
+	for (uint64_t at = 0; r == 0 && at < twin->size; at += part.size) {
+		r = twin_map(twin, at, size, &part);
+		if (r < 0)
+			return r;
+		r = put_part(twin, upload, at / size + 1, part, &list);
+		munmap((void *)part.data, part.size);
+		progress_add(&twin->progress, 0, part.size);
+	}
+	if (r == 0)
+		r = buf_append_str(&list, "</CompleteMultipartUpload>");
+	end.body = buf_bytes(&list);
+	return r < 0 ? r : bucket_perform(twin->bucket, &end);
+}
+
+static int put_large(struct twin *twin, const char *sum, const char *condition)
+{
+	const struct s3_ops *ops = twin->bucket->ops;
 	_cleanup_(s3_request_done) struct s3_request begin = {
-		.method = "POST", .key = parts->key, .query = "uploads=", .headers = { sum }
+		.method = "POST", .key = twin->key, .query = "uploads=", .headers = { sum }
 	};
 	_cleanup_(s3_request_done) struct s3_request abort = { .method = "DELETE",
-							       .key = parts->key,
+							       .key = twin->key,
 							       .anyway = true };
 	_cleanup_(buf_done) struct buf id = { 0 }, query = { 0 };
-	int r = bucket_perform(parts->bucket, &begin);
+	int r = bucket_perform(twin->bucket, &begin);
 
 	if (r < 0)
 		return r;
-	r = element(buf_bytes(&begin.data), "<UploadId>", "</UploadId>", &id);
+	r = find_element(buf_bytes(&begin.data), "<UploadId>", "</UploadId>", &id);
 	if (r == 0)
-		r = parts->bucket->ops->encode(buf_bytes(&id), &query);
-	parts->etags = calloc(PARTS_MAX + 1, sizeof(*parts->etags));
-	parts->part = MAX((uint64_t)PART, (parts->size / PARTS_MAX + PART) / PART * PART);
-	if (r < 0 || !parts->etags)
-		return say_why("the server begins no multipart upload", r < 0 ? r : -ENOMEM);
-	parts->upload = query.data;
-	r = run_parts(parts, "upload");
-	abort.query = str_printf("uploadId=%s", query.data);
+		r = buf_append_str(&query, "uploadId=");
 	if (r == 0)
-		r = abort.query ? complete(parts, abort.query, condition) : -ENOMEM;
-	if (r < 0 && abort.query)
-		parts->bucket->ops->perform(parts->bucket->s3, &abort);
-	free((char *)abort.query);
-	free(parts->etags);
+		r = ops->encode(buf_bytes(&id), &query);
+	if (r < 0)
+		return say_why("the server begins no multipart upload", r);
+	r = put_parts(twin, query.data, condition);
+	abort.query = query.data;
+	if (r < 0)
+		ops->perform(twin->bucket->s3, &abort);
 	return r;
 }
 
-static int put_single(struct transfer_parts *parts, const char *sum, const char *condition)
+static int put_small(struct twin *twin, const char *sum, const char *condition)
 {
-	void *map = mmap(NULL, parts->size, PROT_READ, MAP_SHARED, parts->fd, 0);
 	_cleanup_(s3_request_done) struct s3_request request = { .method = "PUT",
-								 .key = parts->key,
-								 .headers = { sum, condition },
-								 .body = { map, parts->size } };
-	int r = map == MAP_FAILED ? say_why(NULL, -errno) : bucket_perform(parts->bucket, &request);
+								 .key = twin->key,
+								 .headers = { sum, condition } };
+	int r = twin_map(twin, 0, SINGLE_MAX, &request.body);
 
-	if (map != MAP_FAILED)
-		munmap(map, parts->size);
+	if (r < 0)
+		return r;
+	r = bucket_perform(twin->bucket, &request);
+	munmap((void *)request.body.data, request.body.size);
 	return r;
 }
 
-/* Read it all, and compare. */
-static int check(const struct bucket *bucket, struct bytes key, uint64_t size, const char *sha256)
+static int take_same(struct twin *twin, uint64_t at, struct bytes range)
 {
-	_cleanup_(s3_request_done) struct s3_request head = { .method = "HEAD", .key = key };
-	_cleanup_(s3_request_done) struct s3_request drop = { .method = "DELETE", .key = key };
-	void *digest = bucket->ops->digest_add(NULL, BYTES(""), NULL);
-	char there[S3_HASH] = "";
-	int r = bucket_perform(bucket, &head);
+	struct bytes part;
+	int r = twin_map(twin, at, BUCKET_RANGE, &part);
 
-	for (uint64_t at = 0; r == 0 && at < head.size; at += BUCKET_RANGE) {
-		_cleanup_(s3_request_done) struct s3_request request = { 0 };
-
-		r = bucket_range(bucket, key, head.etag, at, &request);
-		if (r < 0)
-			say_why(request.why, r);
-		bucket->ops->digest_add(digest, buf_bytes(&request.data), NULL);
-	}
-	bucket->ops->digest_add(digest, BYTES(""), there);
-	if (r < 0 || (head.size == size && strcmp(there, sha256) == 0))
+	if (r < 0)
 		return r;
-	bucket->ops->perform(bucket->s3, &drop);
-	log_error("s3://%s/%.*s has other bytes than were sent, so it was deleted", bucket->name,
-		  (int)key.size, key.data);
+	r = bytes_equal(part, range) ? 0 : -EBADMSG;
+	munmap((void *)part.data, part.size);
+	return r;
+}
+
+/* Read it all, and compare: whoever needs a backup relies on it. */
+static int check(struct twin *twin)
+{
+	_cleanup_(s3_request_done) struct s3_request head = { .method = "HEAD", .key = twin->key };
+	_cleanup_(s3_request_done) struct s3_request drop = { .method = "DELETE",
+							      .key = twin->key };
+	int r = bucket_perform(twin->bucket, &head);
+
+	if (r == 0)
+		r = head.size == twin->size ? twin_read(twin, head.etag, take_same) : -EBADMSG;
+	if (r != -EBADMSG)
+		return r;
+	twin->bucket->ops->perform(twin->bucket->s3, &drop);
+	log_error("s3://%s/%.*s has other bytes than were sent, so it was deleted",
+		  twin->bucket->name, (int)twin->key.size, twin->key.data);
 	return -EIO;
 }
 
@@ -359,24 +325,39 @@ static void drop_folder(char *path, char *file)
 	free(file);
 }
 
-static int put_file(const struct bucket *bucket, int fd, struct bytes key, bool replace)
+static int put_file(struct twin *twin, bool replace)
 {
-	struct transfer_parts parts = { .bucket = bucket, .key = key, .fd = fd };
 	const char *condition = replace ? NULL : "If-None-Match: *";
 	_cleanup_(freep) char *sum = NULL;
-	char sha256[S3_HASH];
 	struct stat st;
-	int r = fstat(fd, &st) < 0 ? -errno : 0;
+	int r = fstat(twin->fd, &st) < 0 ? say_why(NULL, -errno) : 0;
 
-	parts.size = (uint64_t)st.st_size;
+	twin->size = (uint64_t)st.st_size;
 	if (r == 0)
-		r = hash_file(bucket, fd, parts.size, sha256);
-	sum = r == 0 ? str_printf("x-amz-meta-sha256: %s", sha256) : NULL;
+		r = twin_hash(twin);
+	sum = r == 0 ? str_printf("x-amz-meta-sha256: %s", twin->sha256) : NULL;
 	if (!sum)
-		return say_why(NULL, r < 0 ? r : -ENOMEM);
-	r = parts.size > SINGLE_MAX ? put_parts(&parts, sum, condition) :
-				      put_single(&parts, sum, condition);
-	return r < 0 ? r : check(bucket, key, parts.size, sha256);
+		return r < 0 ? r : -ENOMEM;
+	progress_begin(&twin->progress, "upload", NULL);
+	progress_set_total(&twin->progress, 0, 2 * twin->size);
+	r = twin->size > SINGLE_MAX ? put_large(twin, sum, condition) :
+				      put_small(twin, sum, condition);
+	if (r == 0)
+		r = check(twin);
+	progress_end(&twin->progress);
+	return r;
+}
+
+/* The name must be free. */
+static int judge_free(const struct bucket *bucket, const char *name)
+{
+	_cleanup_(s3_request_done) struct s3_request head = { .method = "HEAD",
+							      .key = bytes_str(name) };
+	int r = bucket->ops->perform(bucket->s3, &head);
+
+	if (r == 0)
+		log_error("s3://%s/%s exists already; --force replaces it", bucket->name, name);
+	return r == 0 ? -EEXIST : r == -ENOENT ? 0 : say_why(head.why, r);
 }
 
 int backup_put(const struct bucket *bucket, struct copy *copy, uint64_t keep)
@@ -385,64 +366,67 @@ int backup_put(const struct bucket *bucket, struct copy *copy, uint64_t keep)
 	_cleanup_(freep) char *name = NULL;
 	_cleanup_(closep) int fd = -1;
 	char stamp[32] = "", *folder = NULL, *file = NULL;
-	struct s3_request head = { .method = "HEAD" };
+	struct twin twin = { .bucket = bucket };
 	struct tm tm;
 	int r = judge_name(bucket);
 
 	if (keep)
 		strftime(stamp, sizeof(stamp), "-%Y%m%dT%H%M%SZ.db", gmtime_r(&now, &tm));
 	name = str_printf("%s%s", bucket->prefix, stamp);
-	if (r < 0 || !name)
-		return r < 0 ? r : -ENOMEM;
-	head.key = bytes_str(name);
-	if (!copy->replace) {
-		r = bucket->ops->perform(bucket->s3, &head);
+	if (r == 0 && !name)
+		r = -ENOMEM;
+	if (r == 0 && !copy->replace) {
+		r = judge_free(bucket, name);
 		if (r == 0)
-			log_error("s3://%s/%s exists already; --force replaces it", bucket->name,
-				  name);
-		else if (r != -ENOENT)
-			say_why(head.why, r);
-		s3_request_done(&head);
-		if (r != -ENOENT)
-			return r ? r : -EEXIST;
-		try_conditions(bucket, bytes_str(name));
+			try_conditions(bucket, bytes_str(name));
 	}
-	r = make_folder(&folder, &file);
+	if (r == 0)
+		r = make_folder(&folder, &file);
 	copy->to = file;
 	if (r == 0)
 		r = copy_run(copy);
 	if (r == 0)
-		fd = open(file, O_RDONLY | O_CLOEXEC);
+		twin.fd = fd = open(file, O_RDONLY | O_CLOEXEC);
 	drop_folder(folder, file);
 	copy->to = bucket->url;
+	twin.key = bytes_str(name ? name : "");
 	if (r == 0)
-		r = fd < 0 ? say_why(NULL, -EIO) :
-			     put_file(bucket, fd, bytes_str(name), copy->replace);
+		r = fd < 0 ? say_why(NULL, -EIO) : put_file(&twin, copy->replace);
 	return r == 0 && keep ? drop_older(bucket, keep) : r;
 }
+
+/* ---- Down ---- */
 
 static int find_backup(const struct bucket *bucket, struct s3_request *head, char **ret_name)
 {
 	_cleanup_(backups_done) struct backups backups = { 0 };
 	int r = judge_name(bucket);
 
-	if (r < 0)
-		return r;
 	*ret_name = strdup(bucket->prefix);
 	head->key = bytes_str(*ret_name ? *ret_name : "");
-	r = *ret_name ? bucket->ops->perform(bucket->s3, head) : -ENOMEM;
-	if (r == -ENOENT) {
-		r = backups_list(bucket, &backups);
-		if (r == 0 && !backups.count) {
-			log_error("there is no backup %s", bucket->url);
-			return -ENOENT;
-		}
-		free(*ret_name);
-		*ret_name = r == 0 ? strdup(backups.keys[backups.count - 1]) : NULL;
-		head->key = bytes_str(*ret_name ? *ret_name : "");
-		return r < 0 ? r : *ret_name ? bucket_perform(bucket, head) : -ENOMEM;
+	if (r == 0)
+		r = *ret_name ? bucket->ops->perform(bucket->s3, head) : -ENOMEM;
+	if (r != -ENOENT)
+		return r < 0 ? say_why(head->why, r) : 0;
+	r = backups_list(bucket, &backups);
+	if (r == 0 && !backups.count) {
+		log_error("there is no backup %s", bucket->url);
+		r = -ENOENT;
 	}
-	return r < 0 ? say_why(head->why, r) : 0;
+	if (r < 0)
+		return r;
+	free(*ret_name);
+	*ret_name = steal_ptr(backups.keys[backups.count - 1]);
+	head->key = bytes_str(*ret_name);
+	return bucket_perform(bucket, head);
+}
+
+static int take_down(struct twin *twin, uint64_t at, struct bytes range)
+{
+	errno = EIO;
+	return pwrite(twin->fd, range.data, range.size, (off_t)at) == (ssize_t)range.size ?
+		       0 :
+		       say_why(NULL, -errno);
 }
 
 int backup_get(const struct bucket *bucket, struct copy *copy)
@@ -450,26 +434,25 @@ int backup_get(const struct bucket *bucket, struct copy *copy)
 	_cleanup_(s3_request_done) struct s3_request head = { .method = "HEAD" };
 	_cleanup_(freep) char *name = NULL;
 	_cleanup_(closep) int fd = -1;
-	char sha256[S3_HASH] = "", *folder = NULL, *file = NULL;
+	char *folder = NULL, *file = NULL;
 	int r = find_backup(bucket, &head, &name);
-	struct transfer_parts parts = { .bucket = bucket,
-					.key = head.key,
-					.size = head.size,
-					.part = BUCKET_RANGE,
-					.etag = head.etag };
+	struct twin twin = { .bucket = bucket, .key = head.key, .size = head.size };
 
 	if (r == 0)
 		r = make_folder(&folder, &file);
 	if (r == 0) {
-		parts.fd = fd = open(file, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-		r = fd < 0 ? say_why(NULL, -errno) : run_parts(&parts, "download");
+		twin.fd = fd = open(file, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+		progress_begin(&twin.progress, "download", NULL);
+		progress_set_total(&twin.progress, 0, twin.size);
+		r = fd < 0 ? say_why(NULL, -errno) : twin_read(&twin, head.etag, take_down);
+		progress_end(&twin.progress);
 	}
 	if (r == 0)
-		r = hash_file(bucket, fd, head.size, sha256);
+		r = twin_hash(&twin);
 	if (r == 0 && !*head.sha256)
 		log_warning("s3://%s/%s has no SHA-256 beside it, so it is only checked as a store",
 			    bucket->name, name);
-	else if (r == 0 && strcmp(sha256, head.sha256) != 0) {
+	else if (r == 0 && strcmp(twin.sha256, head.sha256) != 0) {
 		log_error("s3://%s/%s is not what was put there: its SHA-256 is another one",
 			  bucket->name, name);
 		r = -EIO;

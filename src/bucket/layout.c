@@ -14,15 +14,14 @@
 enum { STRANDS, SNAPSHOTS, CLAUDE, AGENTSCOPE };
 
 const struct bucket_layout bucket_layouts[BUCKET_LAYOUTS] = {
-	[STRANDS] = { "strands", "objects of Strands' S3SessionManager, one a message", "/", true,
-		      0, "session_" },
-	[SNAPSHOTS] = { "strands-snapshots", "snapshots of Strands' S3Storage", "", false, 0, "" },
-	[CLAUDE] = { "claude-parts",
-		     "transcripts as parts, as the Claude Agent SDK's example has "
-		     "them",
-		     "", false, 1, "" },
+	[STRANDS] = { "strands", "objects of Strands' S3SessionManager, one a message", "/", "",
+		      true, 0, "session_" },
+	[SNAPSHOTS] = { "strands-snapshots", "snapshots of Strands' S3Storage", "", "session/",
+			false, 0, "" },
+	[CLAUDE] = { "claude-parts", "transcripts of the Claude Agent SDK's example, in parts", "",
+		     NULL, false, 1, "" },
 	[AGENTSCOPE] = { "agentscope", "states of AgentScope's OssAgentStateStore",
-			 "agentscope/state/", false, 1, "" },
+			 "agentscope/state/", NULL, false, 1, "" },
 };
 
 /* Of those whose keys are paths; a star stands for one part of it. */
@@ -38,12 +37,20 @@ static const char *const patterns[][6] = {
 			"*/scopes/multiAgent/*/snapshots/immutable_history/snapshot_*.json" },
 };
 
-int layout_base(const struct bucket_layout *layout, const char *prefix, struct buf *base)
+int layout_base(const struct bucket_layout *layout, const char *prefix, bool other,
+		struct buf *base)
 {
-	const struct bytes text = bytes_str(prefix);
-	const bool slash = *prefix && (layout->always_joined || !bytes_ends_with(text, BYTES("/")));
+	const bool slash =
+		*prefix && (layout->joined || !bytes_ends_with(bytes_str(prefix), BYTES("/")));
 
-	return buf_printf(base, "%s%s", *prefix ? prefix : layout->base, slash ? "/" : "");
+	if (other && (!layout->other || (*prefix && layout->joined)))
+		return -ENOENT;
+	buf_clear(base);
+	return buf_printf(base, "%s%s%s",
+			  *prefix ? prefix :
+			  other	  ? "" :
+				    layout->base,
+			  slash ? "/" : "", other ? layout->other : "");
 }
 
 const char *layout_root(const struct bucket_layout *layout, uint64_t store)

@@ -30,8 +30,9 @@ enum bucket_form {
 struct bucket_layout {
 	const char *name;
 	const char *help;
-	const char *base;   /* without a prefix */
-	bool always_joined; /* a slash stands behind any prefix, as its client writes it */
+	const char *base;  /* without a prefix */
+	const char *other; /* what else a base may be: without a prefix, or behind one; or NULL */
+	bool joined;	   /* a slash stands behind any prefix, as its client writes it */
 	/* The part of a key that is the session, from 0, and what stands before its id. */
 	unsigned part;
 	const char *before;
@@ -40,8 +41,9 @@ struct bucket_layout {
 enum { BUCKET_LAYOUTS = 4 };
 extern const struct bucket_layout bucket_layouts[BUCKET_LAYOUTS];
 
-/* Appended, with a NUL that does not count. */
-int layout_base(const struct bucket_layout *layout, const char *prefix, struct buf *base);
+/* The base, or the other one, with a NUL that does not count; -ENOENT: there is no other. */
+int layout_base(const struct bucket_layout *layout, const char *prefix, bool other,
+		struct buf *base);
 
 /* Where files of such a layout begin in a store with those layouts (fs/base/layout.h): "", or a
  * path with a slash at its end. */

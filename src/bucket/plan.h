@@ -10,7 +10,6 @@
  * change.  It is no more than a help: where a line is missing or wrong, contents are compared.
  */
 
-#include <sqlite3.h>
 #include <sys/stat.h>
 
 #include "backend/s3/s3.h"
@@ -51,8 +50,8 @@ struct plan {
 	const struct bucket_layout *layout;
 	const char *root;
 	struct buf base;
-	sqlite3 *db;
-	sqlite3_stmt *statements[PLAN_TEXTS];
+	struct sqlite3 *db;
+	struct sqlite3_stmt *statements[PLAN_TEXTS];
 	struct access *access; /* NULL: nothing is kept */
 	char file[64];
 	struct buf news; /* lines for the file */

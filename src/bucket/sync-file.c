@@ -309,7 +309,8 @@ static int drop_there(struct work *work, struct item *item)
 
 /* ---- What is to be done ---- */
 
-static enum move judge(const struct sync *sync, const struct item *item, const struct piece *piece)
+static enum move judge_move(const struct sync *sync, const struct item *item,
+			    const struct piece *piece)
 {
 	const bool known = *item->known_etag, there = *item->etag, here = piece->is_here;
 	const bool there_changed = strcmp(item->etag, item->known_etag) != 0;
@@ -389,7 +390,7 @@ static int add_new(struct work *work, struct bytes here)
 	if (r == 0)
 		r = name_new(work, item);
 	*piece = (struct piece){ .here = here, .is_here = true };
-	work->sync->bucket->ops->digest(S3_MD5, here, piece->md5);
+	work->sync->bucket->ops->md5(here, piece->md5);
 	return r;
 }
 
@@ -420,7 +421,7 @@ static int split(struct work *work)
 				piece->here =
 					cut_lines(&rest, count_lines(buf_bytes(&piece->there)));
 		}
-		work->sync->bucket->ops->digest(S3_MD5, piece->here, piece->md5);
+		work->sync->bucket->ops->md5(piece->here, piece->md5);
 	}
 	work->tail = parts ? rest : bytes_make(NULL, 0);
 	while (parts && rest.size && rest.data[rest.size - 1] != '\n')
@@ -438,7 +439,7 @@ static int act(struct work *work, struct item *item, struct piece *piece)
 	int r = 0;
 
 	piece->replaces = piece->is_here && *item->etag;
-	piece->move = piece->failed ? MOVE_NONE : judge(work->sync, item, piece);
+	piece->move = piece->failed ? MOVE_NONE : judge_move(work->sync, item, piece);
 	if (piece->move == MOVE_COMPARE) {
 		r = compare(work, item, piece);
 		piece->move = piece->failed ? MOVE_NONE : r == 1 ? MOVE_SAME : MOVE_CONFLICT;
@@ -525,7 +526,7 @@ static int write_local(struct work *work)
 	return r < 0 ? r : r == 1 ? 1 : stamp_of(sync, task->path, &task->stamp);
 }
 
-static void say(struct sync *sync, const char *word, const char *key)
+static void say_move(struct sync *sync, const char *word, const char *key)
 {
 	if (sync->copier.list.json)
 		say_item(&sync->copier.list, json_pack("{ss so}", "action", word, "key",
@@ -534,7 +535,7 @@ static void say(struct sync *sync, const char *word, const char *key)
 		printf("%-10s  %s\n", word, key);
 }
 
-static void tell(struct sync *sync, const struct item *item, enum move move)
+static void tell_move(struct sync *sync, const struct item *item, enum move move)
 {
 	static const char *const words[] = {
 		[MOVE_UP] = "upload",	      [MOVE_DOWN] = "download",
@@ -554,7 +555,7 @@ static void tell(struct sync *sync, const struct item *item, enum move move)
 	if (sync->dry) {
 		WITH_PROGRESS_HELD;
 
-		say(sync, words[move], key);
+		say_move(sync, words[move], key);
 	}
 }
 
@@ -579,10 +580,10 @@ static int finish(struct work *work)
 		sync->removed += gone;
 		sync->conflicts += piece->move == MOVE_CONFLICT;
 		same &= piece->move == MOVE_SAME && *item->etag;
-		tell(sync, item, piece->move);
+		tell_move(sync, item, piece->move);
 		if (sync->dry || piece->move == MOVE_NONE || piece->move == MOVE_CONFLICT)
 			continue;
-		sync->bucket->ops->digest(S3_MD5, piece->here, piece->md5);
+		sync->bucket->ops->md5(piece->here, piece->md5);
 		/* Of a file with many parts only the last one brings its new stamp. */
 		if (piece->move == MOVE_SAME && strcmp(item->etag, item->known_etag) == 0 &&
 		    strcmp(piece->md5, item->known_md5) == 0 && i + 1 < task->count)

@@ -63,7 +63,7 @@ static int add_file(struct copier *census, struct copier_entry *entry)
 	return MIN(r, 0);
 }
 
-static int look(struct sync *sync)
+static int look_at_both(struct sync *sync)
 {
 	static const struct copier_sink sink = { .enter = enter_dir, .leaf = add_file };
 	struct copier census = {
@@ -227,7 +227,7 @@ int sync_run(struct sync *sync)
 
 	sync->error = 0;
 	progress_begin(&sync->copier.progress, sync->up ? "export" : "import", "file");
-	r = look(sync);
+	r = look_at_both(sync);
 	if (r == 0)
 		r = plan_find(&sync->plan, &count);
 	sync->unchanged = sync->plan.unchanged;
@@ -244,84 +244,59 @@ int sync_run(struct sync *sync)
 
 /* ---- Layouts ---- */
 
-static int found_one(void *arg, const struct s3_object *object)
+/* Whether an object is of this layout, with a base that is appended. */
+static bool layout_fits(const struct bucket_layout *layout, const char *prefix, struct bytes key,
+			struct buf *base)
 {
-	(void)object;
-	*(bool *)arg = true;
-	return 0;
-}
+	_cleanup_(buf_done) struct buf path = { 0 };
+	enum bucket_form form;
 
-static int has_any(const struct bucket *bucket, struct bytes prefix, bool *ret_has)
-{
-	*ret_has = false;
-	return bucket_list(bucket, prefix, 1, found_one, ret_has);
+	for (int other = 0; other < 2; other++)
+		if (layout_base(layout, prefix, other, base) == 0 &&
+		    bytes_starts_with(key, buf_bytes(base)) &&
+		    layout_path_of(layout, "",
+				   bytes_make(key.data + base->size, key.size - base->size), &path,
+				   &form) == 1)
+			return true;
+	return false;
 }
-
-struct guess {
-	const struct sync *sync;
-	const struct bucket_layout *layout;
-	unsigned left;
-};
 
 static int guess_object(void *arg, const struct s3_object *object)
 {
-	enum { ENOUGH = 1000 };
-	struct guess *guess = arg;
+	struct sync *sync = arg;
 
-	for (size_t i = 0; i < BUCKET_LAYOUTS && !guess->layout; i++) {
-		struct plan plan = { .layout = &bucket_layouts[i] };
-		_cleanup_(buf_done) struct buf path = { 0 };
-		enum bucket_form form;
-		int r = layout_base(plan.layout, guess->sync->bucket->prefix, &plan.base);
-		struct bytes key = object->key;
+	for (size_t i = 0; i < BUCKET_LAYOUTS; i++) {
+		const struct bucket_layout *layout = &bucket_layouts[i];
 
-		if (r == 0 && bytes_starts_with(key, buf_bytes(&plan.base))) {
-			key = bytes_make(key.data + plan.base.size, key.size - plan.base.size);
-			/* Any path of three names could be a state of AgentScope. */
-			if (layout_path_of(plan.layout, "", key, &path, &form) == 1)
-				guess->layout = plan.layout;
-		}
-		buf_done(&plan.base);
+		if ((sync->layout && sync->layout != layout) ||
+		    !layout_fits(layout, sync->bucket->prefix, object->key, &sync->plan.base))
+			continue;
+		sync->plan.layout = layout;
+		return -ECANCELED;
 	}
-	return guess->layout || ++guess->left > ENOUGH ? -ECANCELED : 0;
+	return 0;
 }
 
+/* By the first thousand objects; what is named counts in any case. */
 static int find_layout(struct sync *sync)
 {
-	struct guess guess = { .sync = sync };
-	_cleanup_(freep) char *why = NULL;
 	const struct bucket *bucket = sync->bucket;
-	int r = bucket->ops->list(bucket->s3, bytes_str(bucket->prefix), 0, guess_object, &guess,
+	_cleanup_(freep) char *why = NULL;
+	int r = bucket->ops->list(bucket->s3, bytes_str(bucket->prefix), 1000, guess_object, sync,
 				  &why);
 
 	if (r < 0 && r != -ECANCELED)
 		return say_why(why, r);
-	sync->layout = guess.layout;
-	if (sync->layout)
-		return 0;
+	if (r == 0 && sync->layout)
+		r = layout_base(sync->layout, bucket->prefix, false, &sync->plan.base);
+	if (sync->plan.layout || sync->layout) {
+		sync->layout = sync->plan.layout = sync->layout ? sync->layout : sync->plan.layout;
+		return r == -ECANCELED ? 0 : r;
+	}
 	log_error("%s: no object there is one of a layout that sessfs knows; name the prefix that "
 		  "the client uses, or the layout with --layout",
 		  bucket->url);
 	return -EINVAL;
-}
-
-/* Without a prefix, Strands' keys begin with a slash; those of a copy may have none. */
-static int find_base(struct sync *sync)
-{
-	struct buf *base = &sync->plan.base;
-	bool has;
-	int r = layout_base(sync->layout, sync->bucket->prefix, base);
-
-	if (r < 0 || *sync->bucket->prefix || !sync->layout->always_joined)
-		return r;
-	r = has_any(sync->bucket, buf_bytes(base), &has);
-	if (r == 0 && !has)
-		r = has_any(sync->bucket, bytes_str(sync->layout->before), &has);
-	else
-		has = false;
-	if (has)
-		buf_clear(base);
-	return r;
 }
 
 static int name_file(struct sync *sync)
@@ -345,15 +320,12 @@ static int name_file(struct sync *sync)
 
 int sync_open(struct sync *sync)
 {
-	int r = sync->layout ? 0 : find_layout(sync);
+	int r = find_layout(sync);
 
 	pthread_mutex_init(&sync->lock, NULL);
 	pthread_cond_init(&sync->changed, NULL);
-	if (r == 0)
-		r = find_base(sync);
 	if (r < 0)
 		return r;
-	sync->plan.layout = sync->layout;
 	sync->plan.root = layout_root(sync->layout, sync->store_layouts);
 	sync->plan.access = sync->access;
 	r = name_file(sync);
