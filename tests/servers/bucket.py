@@ -332,7 +332,8 @@ class Server:
 
     @staticmethod
     def get(request, found):
-        headers = {"ETag": f'"{found.etag}"', "Last-Modified": found.when} | found.headers
+        when = time.strftime("%a, %d %b %Y %H:%M:%S GMT", time.gmtime(found.modified))
+        headers = {"ETag": f'"{found.etag}"', "Last-Modified": when} | found.headers
         data, status = found.data, 200
         match = re.fullmatch(r"bytes=(\d+)-(\d+)", request.headers.get("range", ""))
         if match:
@@ -387,7 +388,7 @@ class Server:
 
     def list(self, query, objects):
         prefix, after = query.get("prefix", ""), query.get("start-after", "")
-        after = query.get("continuation-token", after)
+        after = query.get("continuation-token", query.get("marker", after))
         delimiter = query.get("delimiter", "")
         most = min(self.page, int(query.get("max-keys", 1000)))
         found = sorted((key for key in objects if key.startswith(prefix)), key=str.encode)
@@ -414,7 +415,8 @@ class Server:
         text = (f'<?xml version="1.0" encoding="UTF-8"?><ListBucketResult xmlns="http://s3">'
                 f"<Prefix>{encode(prefix)}</Prefix><KeyCount>{len(page)}</KeyCount>{kind}"
                 f"<IsTruncated>{str(cut).lower()}</IsTruncated>{rows}"
-                + (f"<NextContinuationToken>{escape(last)}</NextContinuationToken>" if cut else "")
+                + (f"<NextContinuationToken>{escape(last)}</NextContinuationToken>"
+                   f"<NextMarker>{escape(last)}</NextMarker>" if cut else "")
                 + "</ListBucketResult>")
         return 200, {"Content-Type": "application/xml"}, text.encode()
 
