@@ -279,6 +279,8 @@ static int read_items(struct plan *plan, struct task *task)
 	for (; r == 1; r = plan_step(plan, TASK_ITEMS)) {
 		r = task_add(task, &item);
 		if (r == 0)
+			r = buf_append_bytes(&item->key, buf_bytes(&plan->base));
+		if (r == 0)
 			r = buf_append_bytes(&item->key, column(plan, TASK_ITEMS, 0));
 		if (r < 0)
 			return r;
@@ -352,12 +354,13 @@ static int news_add(struct plan *plan, struct bytes key, const char *etag, const
 int plan_keep(struct plan *plan, const struct task *task, const struct item *item,
 	      const struct stamp *stamp)
 {
-	int r = known_set(plan, bytes_str(task->path), buf_bytes(&item->key), item->known_etag,
-			  item->known_md5, item->lines, stamp);
+	const struct bytes key =
+		bytes_make(item->key.data + plan->base.size, item->key.size - plan->base.size);
+	int r = known_set(plan, bytes_str(task->path), key, item->known_etag, item->known_md5,
+			  item->lines, stamp);
 
 	if (r == 0)
-		r = news_add(plan, buf_bytes(&item->key), item->known_etag, item->known_md5,
-			     item->lines, stamp);
+		r = news_add(plan, key, item->known_etag, item->known_md5, item->lines, stamp);
 	return r == 0 && plan->news.size >= FLUSH ? plan_flush(plan) : r;
 }
 

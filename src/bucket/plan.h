@@ -24,7 +24,7 @@ struct stamp {
 
 /* An object of a file, and the lines in it. */
 struct item {
-	struct buf key;
+	struct buf key;	    /* with the base */
 	char etag[S3_ETAG]; /* in the bucket, "": it is not there */
 	uint64_t size;
 	char modified[32];

@@ -79,232 +79,185 @@ static int read_local(struct work *work)
 	return r == -ENOENT ? 0 : r;
 }
 
-/* 0, or -EINVAL: not what an object of this form holds. */
-static int is_sound(enum bucket_form form, struct bytes text)
+/* Whether a text is what an object of this form holds: JSON, or lines of it. */
+static bool is_sound(enum bucket_form form, struct bytes text)
 {
 	const char *end;
 
 	if (form == FORM_DOCUMENT)
-		return json_valid(text, NULL) ? 0 : -EINVAL;
+		return json_valid(text, NULL);
 	while (form != FORM_TEXT && text.size) {
 		end = memchr(text.data, '\n', text.size);
-		if (!json_valid(bytes_make(text.data, end ? (size_t)(end - text.data) : text.size),
-				NULL))
-			return -EINVAL;
-		text = end ? bytes_make(end + 1, text.size - (size_t)(end + 1 - text.data)) :
-			     bytes_make(NULL, 0);
+		end = end ? end + 1 : text.data + text.size;
+		if (!json_valid(bytes_make(text.data, (size_t)(end - text.data)), NULL))
+			return false;
+		text = bytes_make(end, text.size - (size_t)(end - text.data));
 	}
-	return 0;
+	return true;
 }
 
-/* An object, as the file has it. */
+/* An object, as the file has it; -EINVAL: it is not of this form. */
 static int to_file(enum bucket_form form, struct buf *object)
 {
-	_cleanup_(buf_done) struct buf lines = { 0 };
-	struct bytes text = buf_bytes(object);
-	int r = 0;
+	_cleanup_(buf_done) struct buf array = { 0 };
+	struct bytes text;
 
-	if (form == FORM_PARTS && text.size && text.data[text.size - 1] != '\n')
-		r = buf_append_byte(object, '\n');
-	if (r < 0 || form != FORM_LIST)
-		return r < 0 ? r : is_sound(form, buf_bytes(object));
-	while (text.size && strchr(" \t\r\n", *text.data))
-		text = bytes_make(text.data + 1, text.size - 1);
-	if (!json_valid(text, NULL) || *text.data != '[')
-		return -EINVAL;
-	r = document_content(text, &lines);
-	if (r == 0) {
-		const struct buf swap = *object;
-
-		*object = lines;
-		lines = swap;
+	if (form == FORM_LIST) {
+		array = *object;
+		*object = (struct buf){ 0 };
+		text = buf_bytes(&array);
+		while (text.size && strchr(" \t\r\n", *text.data))
+			text = bytes_make(text.data + 1, text.size - 1);
+		return json_valid(text, NULL) && *text.data == '[' ?
+			       document_content(text, object) :
+			       -EINVAL;
 	}
-	return r;
+	if (form == FORM_PARTS && object->size && object->data[object->size - 1] != '\n' &&
+	    buf_append_byte(object, '\n') < 0)
+		return -ENOMEM;
+	return is_sound(form, buf_bytes(object)) ? 0 : -EINVAL;
 }
 
 /* The lines of a list, as its object has them. */
 static int to_array(struct bytes text, struct buf *object)
 {
-	int r = buf_append_str(object, "[");
-	const size_t begun = object->size;
+	int r = buf_append_byte(object, '[');
 
 	while (r == 0 && text.size) {
 		const char *end = memchr(text.data, '\n', text.size);
 		const size_t size = end ? (size_t)(end - text.data) : text.size;
 
-		if (object->size > begun)
+		if (object->size > 1)
 			r = buf_append_byte(object, ',');
 		if (r == 0)
 			r = buf_append(object, text.data, size);
-		text = bytes_make(text.data + size + (end != NULL),
-				  text.size - size - (end != NULL));
+		text.data += size + (end != NULL);
+		text.size -= size + (end != NULL);
 	}
-	return r < 0 ? r : buf_append_str(object, "]");
+	return r < 0 ? r : buf_append_byte(object, ']');
 }
 
 /* ---- Objects ---- */
 
+/* 1, or -ENOMEM. */
 static int refuse(struct work *work, const struct item *item, const char *why)
 {
 	struct sync *sync = work->sync;
 	int r;
 
 	pthread_mutex_lock(&sync->lock);
-	r = copier_refuse(&sync->copier, "s3://%s/%.*s%.*s: %s", sync->bucket->name,
-			  (int)sync->plan.base.size,
-			  sync->plan.base.size ? sync->plan.base.data : "", (int)item->key.size,
-			  item->key.data, why);
+	r = copier_refuse(&sync->copier, "s3://%s/%.*s: %s", sync->bucket->name,
+			  (int)item->key.size, item->key.data, why);
 	pthread_mutex_unlock(&sync->lock);
-	return r;
+	return r < 0 ? r : 1;
 }
 
-static int full_key(const struct work *work, const struct item *item, struct buf *key)
+/* One request about the object: 0; 1: it is not there any more, or was refused; -EEXIST: a
+ * condition does not hold; or -errno after a sentence when going on is useless. */
+static int ask(struct work *work, const struct item *item, struct s3_request *request)
 {
-	int r = buf_append_bytes(key, buf_bytes(&work->sync->plan.base));
+	const struct bucket *bucket = work->sync->bucket;
+	int r;
 
-	return r < 0 ? r : buf_append_bytes(key, buf_bytes(&item->key));
+	request->key = buf_bytes(&item->key);
+	r = bucket->ops->perform(bucket->s3, request);
+	if (r == -EFBIG || r == -EINVAL)
+		return refuse(work, item, request->why);
+	return r == -ENOENT ? 1 : r < 0 && r != -EEXIST ? say_why(request->why, r) : r;
 }
 
-/* 1: it is not there any more, or was refused; a sentence was said about anything else. */
-static int settle(struct work *work, const struct item *item, struct s3_request *request, int r)
-{
-	if (r == -ENOENT)
-		return 1;
-	if (r == -EFBIG || r == -EINVAL || r == -EEXIST)
-		return refuse(work, item,
-			      r == -EEXIST ? "it has changed while it was read; the next run "
-					     "takes it" :
-					     request->why) < 0 ?
-			       -ENOMEM :
-			       1;
-	return r < 0 ? say_why(request->why, r) : 0;
-}
-
-/* The object as the file has it: 0; 1: it cannot be had, which was said. */
+/* The object as the file has it: as ask(). */
 static int fetch(struct work *work, struct item *item, struct piece *piece)
 {
-	_cleanup_(s3_request_done) struct s3_request request = { .method = "GET",
-								 .limit = OBJECT_MAX };
-	const struct bucket *bucket = work->sync->bucket;
-	_cleanup_(buf_done) struct buf key = { 0 };
-	int r = full_key(work, item, &key);
+	_cleanup_(s3_request_done) struct s3_request request = { .method = "GET" };
+	const uint64_t size = item->size;
+	int r = 0;
 
 	if (piece->fetched)
 		return 0;
-	if (item->size > OBJECT_MAX)
-		return refuse(work, item, "it is larger than 256 MiB, so it is left out") ?
-			       -ENOMEM :
-			       1;
-	request.key = buf_bytes(&key);
-	if (r == 0 && item->size <= BUCKET_RANGE)
-		r = bucket->ops->perform(bucket->s3, &request);
-	for (uint64_t at = 0; r == 0 && item->size > BUCKET_RANGE && at < item->size;
-	     at += BUCKET_RANGE) {
+	if (size > OBJECT_MAX)
+		return refuse(work, item, "it is larger than 256 MiB, so it is left out");
+	for (uint64_t at = 0; r == 0 && (at < size || !at); at += BUCKET_RANGE) {
 		s3_request_done(&request);
-		r = bucket_range(bucket, buf_bytes(&key), item->etag, at, &request);
+		if (size <= BUCKET_RANGE) {
+			request = (struct s3_request){ .method = "GET", .limit = OBJECT_MAX };
+			r = ask(work, item, &request);
+		} else {
+			r = bucket_range(work->sync->bucket, buf_bytes(&item->key), item->etag, at,
+					 &request);
+			r = r < 0 && r != -EEXIST ? say_why(request.why, r) : r;
+		}
 		if (r == 0)
 			r = buf_append_bytes(&piece->there, buf_bytes(&request.data));
-	}
-	r = settle(work, item, &request, r);
-	if (r != 0)
-		return r;
-	if (item->size <= BUCKET_RANGE) {
-		piece->there = request.data;
-		request.data = (struct buf){ 0 };
 		snprintf(item->etag, sizeof(item->etag), "%s", request.etag);
 	}
-	r = to_file(work->task->form, &piece->there);
-	if (r == -EINVAL)
+	if (r == -EEXIST)
 		return refuse(work, item,
-			      work->task->form == FORM_PARTS ?
-				      "a line of it is not JSON, so it is left out" :
-				      "it is not JSON, or not of this layout, so it is left out") <
-				       0 ?
-			       -ENOMEM :
-			       1;
+			      "it has changed while it was read; the next run takes it");
+	if (r == 0)
+		r = to_file(work->task->form, &piece->there);
 	piece->fetched = r == 0;
-	return r;
+	return r == -EINVAL ?
+		       refuse(work, item, "it is not JSON of this layout, so it is left out") :
+		       r;
 }
 
-/* Whether the object is what the file has; by its ETag, which mostly is the MD5, if that says so. */
+/* Whether the object is what the file has: 1 or 0; the ETag, which mostly is the MD5, may say so. */
 static int compare(struct work *work, struct item *item, struct piece *piece)
 {
-	int r = 0;
+	int r;
 
-	if (work->task->form == FORM_LIST || !*piece->md5 || strcmp(piece->md5, item->etag) != 0)
-		r = fetch(work, item, piece);
-	else
+	if (work->task->form != FORM_LIST && *piece->md5 && strcmp(piece->md5, item->etag) == 0)
 		return 1;
+	r = fetch(work, item, piece);
+	piece->failed = r == 1;
 	return r != 0 ? MIN(r, 0) : bytes_equal(buf_bytes(&piece->there), piece->here);
-}
-
-/* Somebody else was faster, or an earlier try of ours was carried out and its answer lost. */
-static int put_again(struct work *work, struct item *item, struct piece *piece, struct bytes key)
-{
-	_cleanup_(s3_request_done) struct s3_request request = { .method = "HEAD", .key = key };
-	const struct bucket *bucket = work->sync->bucket;
-	int r = settle(work, item, &request, bucket->ops->perform(bucket->s3, &request));
-
-	if (r < 0)
-		return r;
-	piece->move = MOVE_CONFLICT;
-	if (r == 1)
-		return 0;
-	snprintf(item->etag, sizeof(item->etag), "%s", request.etag);
-	item->size = request.size;
-	piece->fetched = false;
-	r = compare(work, item, piece);
-	if (r == 1)
-		piece->move = MOVE_SAME;
-	return MIN(r, 0);
 }
 
 static int put(struct work *work, struct item *item, struct piece *piece)
 {
-	struct sync *sync = work->sync;
-	_cleanup_(buf_done) struct buf key = { 0 }, object = { 0 };
+	_cleanup_(buf_done) struct buf array = { 0 };
 	_cleanup_(freep) char *match = *item->etag ? str_printf("If-Match: \"%s\"", item->etag) :
 						     strdup("If-None-Match: *");
-	_cleanup_(s3_request_done) struct s3_request request = { .method = "PUT",
-								 .body = piece->here };
-	int r = match ? full_key(work, item, &key) : -ENOMEM;
+	_cleanup_(s3_request_done) struct s3_request put = { .method = "PUT",
+							     .headers = { match } };
+	_cleanup_(s3_request_done) struct s3_request head = { .method = "HEAD" };
+	int r = match ? 0 : -ENOMEM;
 
-	if (r == 0 && is_sound(work->task->form, piece->here) < 0) {
-		piece->move = MOVE_NONE;
+	piece->move = MOVE_NONE;
+	if (!is_sound(work->task->form, piece->here))
 		return refuse(work, item, "its file is not JSON, so it is not exported");
-	}
-	if (r == 0 && work->task->form == FORM_LIST) {
-		r = to_array(piece->here, &object);
-		request.body = buf_bytes(&object);
-	}
-	request.key = buf_bytes(&key);
-	request.headers[0] = match;
+	if (r == 0 && work->task->form == FORM_LIST)
+		r = to_array(piece->here, &array);
+	put.body = work->task->form == FORM_LIST ? buf_bytes(&array) : piece->here;
 	if (r == 0)
-		r = sync->bucket->ops->perform(sync->bucket->s3, &request);
-	if (r == -EEXIST || (r == -ENOENT && *item->etag))
-		return put_again(work, item, piece, request.key);
-	r = settle(work, item, &request, r);
-	if (r == 1)
-		piece->move = MOVE_NONE;
+		r = ask(work, item, &put);
 	if (r == 0)
-		snprintf(item->etag, sizeof(item->etag), "%s", request.etag);
+		piece->move = MOVE_UP;
+	snprintf(item->etag, sizeof(item->etag), "%s", put.etag);
+	if (r != -EEXIST && !(r == 1 && put.status == 404))
+		return r;
+	/* Another one was faster, or our own first try was carried out and its answer lost. */
+	piece->move = MOVE_CONFLICT;
+	piece->fetched = false;
+	r = ask(work, item, &head);
+	snprintf(item->etag, sizeof(item->etag), "%s", head.etag);
+	item->size = head.size;
+	if (r == 0)
+		r = compare(work, item, piece);
+	if (r == 1 && *head.etag && !piece->failed)
+		piece->move = MOVE_SAME;
 	return MIN(r, 0);
 }
 
 static int drop_there(struct work *work, struct item *item)
 {
-	const struct bucket *bucket = work->sync->bucket;
-	_cleanup_(buf_done) struct buf key = { 0 };
 	_cleanup_(s3_request_done) struct s3_request request = { .method = "DELETE" };
-	int r = full_key(work, item, &key);
+	int r = ask(work, item, &request);
 
-	request.key = buf_bytes(&key);
-	if (r == 0)
-		r = bucket->ops->perform(bucket->s3, &request);
-	r = settle(work, item, &request, r);
-	if (r == 0)
+	if (r >= 0)
 		item->etag[0] = '\0';
-	return MIN(r, 0);
+	return r;
 }
 
 /* ---- What is to be done ---- */
@@ -363,8 +316,11 @@ static int name_new(struct work *work, struct item *item)
 	int64_t now = time_now() / 1000000;
 	enum bucket_form form;
 	uint32_t random = 0;
-	int r = layout_key_of(work->sync->layout, work->sync->plan.root, bytes_str(task->path),
-			      &item->key, &form);
+	int r = buf_append_bytes(&item->key, buf_bytes(&work->sync->plan.base));
+
+	if (r == 0)
+		r = layout_key_of(work->sync->layout, work->sync->plan.root, bytes_str(task->path),
+				  &item->key, &form);
 
 	/* Behind all others, by its name. */
 	for (size_t i = 0; i + 1 < task->count; i++) {
@@ -443,16 +399,15 @@ static int act(struct work *work, struct item *item, struct piece *piece)
 	if (piece->move == MOVE_COMPARE) {
 		r = compare(work, item, piece);
 		piece->move = piece->failed ? MOVE_NONE : r == 1 ? MOVE_SAME : MOVE_CONFLICT;
-	}
-	if (r < 0 || work->sync->dry)
 		return MIN(r, 0);
+	}
+	if (work->sync->dry)
+		return 0;
 	if (piece->move == MOVE_UP)
 		r = put(work, item, piece);
 	else if (piece->move == MOVE_DROP_THERE)
 		r = drop_there(work, item);
-	else if (piece->move == MOVE_DOWN)
-		r = fetch(work, item, piece);
-	if (r == 1 && piece->move == MOVE_DOWN)
+	else if (piece->move == MOVE_DOWN && (r = fetch(work, item, piece)) == 1)
 		piece->move = MOVE_NONE;
 	return MIN(r, 0);
 }
@@ -526,15 +481,6 @@ static int write_local(struct work *work)
 	return r < 0 ? r : r == 1 ? 1 : stamp_of(sync, task->path, &task->stamp);
 }
 
-static void say_move(struct sync *sync, const char *word, const char *key)
-{
-	if (sync->copier.list.json)
-		say_item(&sync->copier.list, json_pack("{ss so}", "action", word, "key",
-						       say_json_name(key, strlen(key))));
-	else
-		printf("%-10s  %s\n", word, key);
-}
-
 static void tell_move(struct sync *sync, const struct item *item, enum move move)
 {
 	static const char *const words[] = {
@@ -542,20 +488,21 @@ static void tell_move(struct sync *sync, const struct item *item, enum move move
 		[MOVE_DROP_THERE] = "delete", [MOVE_DROP_HERE] = "delete",
 		[MOVE_CONFLICT] = "conflict",
 	};
-	_cleanup_(freep) char *key = str_printf("%.*s%.*s", (int)sync->plan.base.size,
-						sync->plan.base.size ? sync->plan.base.data : "",
-						(int)item->key.size, item->key.data);
+	const int size = (int)item->key.size;
 
-	if (!key || !words[move])
-		return;
 	if (move == MOVE_CONFLICT)
-		log_error("s3://%s/%s: it has changed here and in the bucket; nothing was "
+		log_error("s3://%s/%.*s: it has changed here and in the bucket; nothing was "
 			  "overwritten",
-			  sync->bucket->name, key);
-	if (sync->dry) {
+			  sync->bucket->name, size, item->key.data);
+	if (sync->dry && words[move]) {
 		WITH_PROGRESS_HELD;
 
-		say_move(sync, words[move], key);
+		if (sync->copier.list.json)
+			say_item(&sync->copier.list,
+				 json_pack("{ss so}", "action", words[move], "key",
+					   say_json_name(item->key.data, item->key.size)));
+		else
+			printf("%-10s  %.*s\n", words[move], size, item->key.data);
 	}
 }
 
