@@ -42,7 +42,7 @@ struct plugin {
 	/* As backend_read_older(); NULL: no such store has an older table. */
 	int (*read_older)(const struct url *url, const char *table, backend_older_fn *fn, void *arg,
 			  char **ret_why);
-	/* Requests to S3 (backend/s3/s3.h): no kind of store, so this plugin has no open(). */
+	/* Requests to S3 (backend/s3/s3.h): no kind of store, so nothing is opened. */
 	const struct s3_ops *s3;
 };
 

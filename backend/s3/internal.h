@@ -9,7 +9,7 @@
 
 enum { S3_HANDLES = 64 };
 
-/* Who asks, as AWS's own tools find it. */
+/* An identity, as AWS's own tools find it. */
 struct credentials {
 	char *id, *secret;
 	char *token;	 /* NULL: none */

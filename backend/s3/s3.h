@@ -10,7 +10,7 @@
  * renewed in time; nothing prints them.  A request is tried again, after a growing pause with
  * jitter, when the server is busy (429, 5xx), out of reach, or cuts an answer off.
  *
- * All functions but open() and close() may be called from several threads at a time.
+ * Between opening and closing, several threads at a time may call the others.
  */
 
 #include <stdbool.h>
@@ -25,7 +25,7 @@ enum s3_style {
 	S3_STYLE_HOST,
 };
 
-/* Borrowed during open(). */
+/* Borrowed while it is opened. */
 struct s3_options {
 	const char *bucket;
 	const char *endpoint; /* "http[s]://host[:port]"; NULL: the environment's, else AWS's */

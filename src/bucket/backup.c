@@ -192,7 +192,7 @@ static int take_same(struct twin *twin, uint64_t at, struct bytes range)
 	return r;
 }
 
-/* Read it all, and compare: whoever needs a backup relies on it. */
+/* Read it all, and compare. */
 static int check(struct twin *twin)
 {
 	_cleanup_(s3_request_done) struct s3_request head = { .method = "HEAD", .key = twin->key };

@@ -65,7 +65,7 @@ const char *layout_root(const struct bucket_layout *layout, uint64_t store)
 
 /* ---- Names ---- */
 
-/* -EINVAL: a part of it is no name of a file. */
+/* 0, or -EINVAL: a file cannot have this path. */
 static int names_hold(struct bytes path)
 {
 	size_t size = 0;

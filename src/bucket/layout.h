@@ -5,12 +5,14 @@
 /*
  * Layouts of a bucket: which object is which file of the store.
  *
- *	strands            session_ID/agents/agent_A/messages/message_N.json     the same path
- *	strands-snapshots  ID/scopes/agent/A/snapshots/snapshot_latest.json      the same path
- *	claude-parts       PROJECT/ID[/SUB]/part-MILLISECONDS-HEX.jsonl          lines of
- *	                                                                         PROJECT/ID[/SUB].jsonl
- *	agentscope         USER/ID/KEY.list.json, KEY.list.hash, KEY.json        USER/ID/KEY.jsonl,
- *	                                                                         KEY.hash, KEY.json
+ *	strands            session_ID/agents/agent_A/messages/message_N.json
+ *	                   the same path
+ *	strands-snapshots  ID/scopes/agent/A/snapshots/snapshot_latest.json
+ *	                   the same path
+ *	claude-parts       PROJECT/ID[/SUB]/part-MILLISECONDS-HEX.jsonl
+ *	                   lines of PROJECT/ID[/SUB].jsonl
+ *	agentscope         USER/ID/KEY.list.json, KEY.list.hash, KEY.json
+ *	                   USER/ID/KEY.jsonl, KEY.hash, KEY.json
  *
  * Keys are relative to the base, which is what stands before all of them: the prefix of the URL and
  * a slash, or without a prefix what the layout's own client uses then.

@@ -154,7 +154,7 @@ static int refuse(struct work *work, const struct item *item, const char *why)
 
 /* One request about the object: 0; 1: it is not there any more, or was refused; -EEXIST: a
  * condition does not hold; or -errno after a sentence when going on is useless. */
-static int ask(struct work *work, const struct item *item, struct s3_request *request)
+static int object_ask(struct work *work, const struct item *item, struct s3_request *request)
 {
 	const struct bucket *bucket = work->sync->bucket;
 	int r;
@@ -166,7 +166,7 @@ static int ask(struct work *work, const struct item *item, struct s3_request *re
 	return r == -ENOENT ? 1 : r < 0 && r != -EEXIST ? say_why(request->why, r) : r;
 }
 
-/* The object as the file has it: as ask(). */
+/* The object as the file has it: as object_ask(). */
 static int fetch(struct work *work, struct item *item, struct piece *piece)
 {
 	_cleanup_(s3_request_done) struct s3_request request = { .method = "GET" };
@@ -181,7 +181,7 @@ static int fetch(struct work *work, struct item *item, struct piece *piece)
 		s3_request_done(&request);
 		if (size <= BUCKET_RANGE) {
 			request = (struct s3_request){ .method = "GET", .limit = OBJECT_MAX };
-			r = ask(work, item, &request);
+			r = object_ask(work, item, &request);
 		} else {
 			r = bucket_range(work->sync->bucket, buf_bytes(&item->key), item->etag, at,
 					 &request);
@@ -202,7 +202,7 @@ static int fetch(struct work *work, struct item *item, struct piece *piece)
 		       r;
 }
 
-/* Whether the object is what the file has: 1 or 0; the ETag, which mostly is the MD5, may say so. */
+/* Whether the object is what the file has: 1 or 0; the ETag, mostly the MD5, may say so. */
 static int compare(struct work *work, struct item *item, struct piece *piece)
 {
 	int r;
@@ -231,7 +231,7 @@ static int put(struct work *work, struct item *item, struct piece *piece)
 		r = to_array(piece->here, &array);
 	put.body = work->task->form == FORM_LIST ? buf_bytes(&array) : piece->here;
 	if (r == 0)
-		r = ask(work, item, &put);
+		r = object_ask(work, item, &put);
 	if (r == 0)
 		piece->move = MOVE_UP;
 	snprintf(item->etag, sizeof(item->etag), "%s", put.etag);
@@ -240,7 +240,7 @@ static int put(struct work *work, struct item *item, struct piece *piece)
 	/* Another one was faster, or our own first try was carried out and its answer lost. */
 	piece->move = MOVE_CONFLICT;
 	piece->fetched = false;
-	r = ask(work, item, &head);
+	r = object_ask(work, item, &head);
 	snprintf(item->etag, sizeof(item->etag), "%s", head.etag);
 	item->size = head.size;
 	if (r == 0)
@@ -253,7 +253,7 @@ static int put(struct work *work, struct item *item, struct piece *piece)
 static int drop_there(struct work *work, struct item *item)
 {
 	_cleanup_(s3_request_done) struct s3_request request = { .method = "DELETE" };
-	int r = ask(work, item, &request);
+	int r = object_ask(work, item, &request);
 
 	if (r >= 0)
 		item->etag[0] = '\0';

