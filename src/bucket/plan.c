@@ -190,7 +190,7 @@ static int file_add(struct plan *plan, struct bytes path, enum bucket_form form)
 				buf_bytes(&place), (int64_t)form);
 }
 
-int plan_add_object(struct plan *plan, const struct s3_object *object, const char *glob)
+int plan_add_object(struct plan *plan, const struct s3_object *object)
 {
 	_cleanup_(buf_done) struct buf path = { 0 };
 	struct bytes key = object->key;
@@ -201,7 +201,7 @@ int plan_add_object(struct plan *plan, const struct s3_object *object, const cha
 		return 0;
 	key = bytes_make(key.data + plan->base.size, key.size - plan->base.size);
 	r = layout_path_of(plan->layout, plan->root, key, &path, &form);
-	if (r <= 0 || !layout_is_asked(plan->layout, key, glob))
+	if (r <= 0 || !layout_is_asked(plan->layout, key, plan->glob))
 		return r;
 	r = file_add(plan, buf_bytes(&path), form);
 	if (r == 0)
@@ -210,13 +210,13 @@ int plan_add_object(struct plan *plan, const struct s3_object *object, const cha
 	return r < 0 ? r : 1;
 }
 
-int plan_add_file(struct plan *plan, const char *path, const struct stat *st, const char *glob)
+int plan_add_file(struct plan *plan, const char *path, const struct stat *st)
 {
 	_cleanup_(buf_done) struct buf key = { 0 };
 	enum bucket_form form;
 	int r = layout_key_of(plan->layout, plan->root, bytes_str(path), &key, &form);
 
-	if (r <= 0 || !layout_is_asked(plan->layout, buf_bytes(&key), glob))
+	if (r <= 0 || !layout_is_asked(plan->layout, buf_bytes(&key), plan->glob))
 		return r;
 	r = file_add(plan, bytes_str(path), form);
 	if (r == 0)
@@ -399,8 +399,8 @@ static int read_line(struct plan *plan, char *line)
 		if (!(fields[i] = strsep(&line, "\t")))
 			return 0;
 	r = layout_path_of(plan->layout, plan->root, bytes_str(fields[0]), &path, &form);
-	if (r <= 0)
-		return r == -EINVAL ? 0 : r;
+	if (r <= 0 || !layout_is_asked(plan->layout, bytes_str(fields[0]), plan->glob))
+		return r == -ENOMEM ? r : 0;
 	stamp = (struct stamp){ strtoll(fields[4], NULL, 10), strtoll(fields[5], NULL, 10) };
 	r = file_add(plan, buf_bytes(&path), form);
 	return r < 0 ? r :
@@ -468,7 +468,8 @@ int plan_open(struct plan *plan)
 	    sqlite3_exec(plan->db, schema, NULL, NULL, NULL) != SQLITE_OK)
 		return plan->db ? plan_error(plan) : -ENOMEM;
 	r = plan->access ? read_known(plan) : 0;
-	return r == 0 && plan->access ? shorten(plan) : r;
+	/* Lines of other sessions are not known here, and stay. */
+	return r == 0 && plan->access && !plan->glob ? shorten(plan) : r;
 }
 
 int plan_close(struct plan *plan)

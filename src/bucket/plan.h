@@ -49,6 +49,7 @@ enum { PLAN_TEXTS = 16 };
 struct plan {
 	const struct bucket_layout *layout;
 	const char *root;
+	const char *glob; /* of the sessions that count; NULL: all */
 	struct buf base;
 	struct sqlite3 *db;
 	struct sqlite3_stmt *statements[PLAN_TEXTS];
@@ -65,8 +66,8 @@ int plan_close(struct plan *plan);
 /* Forgets both sides, for another look. */
 int plan_begin(struct plan *plan);
 /* Something that is there: 1, or 0 when it does not belong to the layout; -EINVAL as layout.h. */
-int plan_add_object(struct plan *plan, const struct s3_object *object, const char *glob);
-int plan_add_file(struct plan *plan, const char *path, const struct stat *st, const char *glob);
+int plan_add_object(struct plan *plan, const struct s3_object *object);
+int plan_add_file(struct plan *plan, const char *path, const struct stat *st);
 /* Finds what differs; 0 or -errno. */
 int plan_find(struct plan *plan, uint64_t *ret_count);
 /* The next file that differs: behind the task's own in its folder, 1 or 0; or the first of the

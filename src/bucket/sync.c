@@ -28,7 +28,7 @@ enum {
 static int add_object(void *arg, const struct s3_object *object)
 {
 	struct sync *sync = arg;
-	int r = plan_add_object(&sync->plan, object, sync->glob);
+	int r = plan_add_object(&sync->plan, object);
 
 	if (r == -EINVAL)
 		return copier_refuse(&sync->copier,
@@ -53,7 +53,7 @@ static int add_file(struct copier *census, struct copier_entry *entry)
 		return 0;
 
 	if (S_ISREG(entry->st.st_mode))
-		r = plan_add_file(&sync->plan, entry->path, &entry->st, sync->glob);
+		r = plan_add_file(&sync->plan, entry->path, &entry->st);
 	if (r == -EINVAL)
 		return copier_refuse(&sync->copier,
 				     "%s: %s: the layout %s has another meaning for this name, so "
@@ -76,8 +76,8 @@ static int look_at_both(struct sync *sync)
 		r = bucket_list(sync->bucket, buf_bytes(&sync->plan.base), 0, add_object, sync);
 	if (r == 0 && sync->access)
 		r = copier_run(&census);
-	sync->copier.failed += census.failed;
-	return r;
+	/* What could not be read would look as if it had been removed. */
+	return r == 0 && census.failed ? -EIO : r;
 }
 
 /* ---- Threads ---- */
@@ -327,6 +327,7 @@ int sync_open(struct sync *sync)
 	if (r < 0)
 		return r;
 	sync->plan.root = layout_root(sync->layout, sync->store_layouts);
+	sync->plan.glob = sync->glob;
 	sync->plan.access = sync->access;
 	r = name_file(sync);
 	if (r == 0)

@@ -271,6 +271,13 @@ def test_a_pattern_chooses_sessions_and_a_dry_run_changes_nothing(box):
         place.send("--session=b?")
         same(place.bucket["/session_a1/session.json"].data == b'{"x": 1}', False, "not asked for")
         same(place.bucket["/session_b1/session.json"].data, b'{"x": 1}', "asked for")
+        # What is not asked for is not forgotten: what was removed here does not come back.
+        place.do("rm", place.store, f"session_a2/{MESSAGES}/message_0.json")
+        place.take("--session=b1")
+        place.take()
+        assert f"session_a2/{MESSAGES}/message_0.json" not in place.files(), "it came back"
+        place.send("--delete")
+        assert manager.key("a2", 0) not in place.bucket, "it is known that it was removed"
 
 
 def test_objects_that_strands_adds_are_files_within_a_round_and_the_other_way_round(box):
