@@ -184,7 +184,6 @@ static void *work(void *arg)
 
 static void draw_on(struct sync *sync)
 {
-	struct copier *copier = &sync->copier;
 	struct timespec until;
 
 	clock_gettime(CLOCK_REALTIME, &until);
@@ -192,7 +191,7 @@ static void draw_on(struct sync *sync)
 	until.tv_sec += until.tv_nsec / 1000000000;
 	until.tv_nsec %= 1000000000;
 	pthread_cond_timedwait(&sync->changed, &sync->lock, &until);
-	progress_add(&copier->progress, sync->done - copier->progress.items, 0);
+	progress_add(&sync->progress, sync->done - sync->progress.items, 0);
 }
 
 static int run_tasks(struct sync *sync, uint64_t count)
@@ -203,7 +202,7 @@ static int run_tasks(struct sync *sync, uint64_t count)
 	unsigned started = 0;
 
 	sync->claimed = sync->done = 0;
-	progress_set_total(&sync->copier.progress, count, 0);
+	progress_set_total(&sync->progress, count, 0);
 	pthread_attr_init(&attr);
 	pthread_attr_setstacksize(&attr, STACK);
 	pthread_mutex_lock(&sync->lock);
@@ -226,7 +225,7 @@ int sync_run(struct sync *sync)
 	int r, kept;
 
 	sync->error = 0;
-	progress_begin(&sync->copier.progress, sync->up ? "export" : "import", "file");
+	progress_begin(&sync->progress, sync->up ? "export" : "import", "file");
 	r = look_at_both(sync);
 	if (r == 0)
 		r = plan_find(&sync->plan, &count);
@@ -238,7 +237,7 @@ int sync_run(struct sync *sync)
 		r = kept;
 	if (r == 0 && sync->access && !sync->dry)
 		r = access_sync(sync->access);
-	progress_end(&sync->copier.progress);
+	progress_end(&sync->progress);
 	return stop_wanted() ? -EINTR : r;
 }
 

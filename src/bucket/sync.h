@@ -18,7 +18,7 @@
 #include "src/exchange/copier.h"
 
 struct sync {
-	struct copier copier; /* of an import: writes to copier.to */
+	struct copier copier; /* of an import: writes to copier.to; its progress is silent */
 	const struct bucket *bucket;
 	const struct bucket_layout *layout; /* NULL: find out */
 	struct access *access;		    /* NULL: there is no store yet, in a dry run */
@@ -29,6 +29,7 @@ struct sync {
 	/* Results: */
 	uint64_t created, replaced, removed, conflicts, unchanged;
 	/* Of this file: */
+	struct progress progress;
 	struct plan plan;
 	pthread_mutex_t lock; /* for all of the above, and the store */
 	pthread_cond_t changed;

@@ -124,20 +124,22 @@ int cmd_sync_run(const struct cmd_sync *cmd, struct options *options, const char
 	const unsigned flags = cmd->dry ? 0 : ACCESS_WRITE | (up ? 0 : ACCESS_CREATE);
 	_cleanup_(bucket_done) struct bucket bucket = { 0 };
 	_cleanup_(access_closep) struct access *files = NULL;
-	struct sync sync = { .copier = { .store = store, .flags = copier_flags },
-			     .bucket = &bucket,
-			     .layout = cmd->layout,
-			     .glob = cmd->session,
-			     .up = up,
-			     .drop = cmd->drop,
-			     .dry = cmd->dry };
+	struct sync sync = {
+		.copier = { .store = store, .flags = copier_flags, .progress = { .fd = -1 } },
+		.bucket = &bucket,
+		.layout = cmd->layout,
+		.glob = cmd->session,
+		.up = up,
+		.drop = cmd->drop,
+		.dry = cmd->dry
+	};
 	int status;
 
 	if (up && !cmd->layout)
 		return cmd_misused(&cmd_export, "an export to a bucket needs --layout: strands, "
 						"strands-snapshots, claude-parts or agentscope");
-	stop_watch();
 	heap_keep_little();
+	stop_watch();
 	sync.copier.list.json = cmd->json;
 	if (bucket_open(url, &cmd->where, &bucket) < 0)
 		return CMD_FAILED;

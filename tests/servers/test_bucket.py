@@ -24,6 +24,7 @@ import bucket  # noqa: E402
 import clients  # noqa: E402
 import harness  # noqa: E402
 from bucket import Object  # noqa: E402
+from places import Terminal  # noqa: E402
 from harness import append, eventually, need_tool, read, rounds, same, soak, write  # noqa: E402
 
 MESSAGES = "agents/agent_a/messages"
@@ -405,6 +406,23 @@ def test_states_of_agentscope_are_documents_lists_and_hashes(box):
         place.server.buckets["c"]
         place.send(layout="agentscope", url="s3://c")
         same(sorted(place.server.buckets["c"]), sorted(place.bucket), "the same keys")
+
+
+def test_a_terminal_shows_how_far_it_is(box):
+    with place_of(box) as place:
+        for number in range(8):
+            Manager(place.bucket).session(f"s{number}", 5)
+        place.server.latency = 0.05
+        os.environ.update(place.environment())
+        for verb in (["import", place.store], ["export", "--layout=strands", place.store],
+                     ["backup", place.store]):
+            url = "s3://c/name" if verb[0] == "backup" else f"s3://{'bc'[verb[0] == 'export']}"
+            place.server.buckets["c"]
+            terminal = Terminal(box, *verb, url)
+            seen = terminal.end()
+            counts = re.findall(rb"(\d+) of (\d+) files", seen)
+            if verb[0] != "backup":
+                assert counts and all(int(done) <= int(total) == 56 for done, total in counts), seen
 
 
 # What goes wrong
