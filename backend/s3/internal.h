@@ -4,37 +4,42 @@
 
 #include <curl/curl.h>
 #include <pthread.h>
+#include <stdio.h>
 
 #include "backend/s3/s3.h"
 
-enum { S3_HANDLES = 64 };
-
-/* An identity, as AWS's own tools find it. */
+/* An identity, as AWS's own tools find it; a token may be missing. */
+enum { CREDENTIAL_ID, CREDENTIAL_SECRET, CREDENTIAL_TOKEN, CREDENTIAL_TEXTS };
 struct credentials {
-	char *id, *secret;
-	char *token;	 /* NULL: none */
+	char *text[CREDENTIAL_TEXTS];
 	int64_t expires; /* by time_now(); 0: never */
 };
 
 struct s3 {
 	char *bucket, *region, *signing, *ca;
-	char *place, *host; /* "scheme://host:port", and where the host begins in it */
+	char *place;
+	const char *host; /* in place */
 	bool by_path;
 	bool (*stopped)(void);
 	unsigned tries;
-	pthread_mutex_t lock; /* for what follows; its thread may take it again */
+	CURL *handles[S3_LANES + 1]; /* with their connections; the last one is for credentials */
+	pthread_mutex_t lock;	     /* for: */
 	struct credentials credentials;
-	CURL *idle[S3_HANDLES]; /* with their connections */
-	size_t idle_count;
-	unsigned seed;
 };
 
-/* As struct s3_ops has it. */
+/* As struct s3_ops has them. */
 int s3_perform(struct s3 *s3, struct s3_request *request);
-/* In a query or a form, appended. */
-int s3_encode(struct bytes text, struct buf *query);
-/* A body that a streamed upload has framed, as its content; any other stays.  0 or -ENOMEM. */
-int s3_unframe(struct buf *body);
+void *s3_sha256(void *digest, struct bytes data, char ret_text[S3_HASH]);
+int s3_list(struct s3 *s3, struct bytes prefix, s3_object_fn *fn, void *arg, char **ret_why);
+int s3_text(struct bytes xml, const char *name, struct buf *text);
+/* An ETag without its quotes. */
+static inline void s3_unquote(const char *text, char ret_etag[S3_ETAG])
+{
+	text += *text == '"';
+	snprintf(ret_etag, S3_ETAG, "%.*s", (int)strcspn(text, "\""), text);
+}
+/* "a=b&c=d", appended. */
+int s3_encode_pairs(const struct s3_pair *pairs, struct buf *text);
 
 /* A setting of the profile, from $variable or ~/.aws, owned by the caller; NULL: none. */
 char *profile_get(const char *variable, const char *setting);
@@ -42,10 +47,5 @@ char *profile_get(const char *variable, const char *setting);
 int credentials_find(struct s3 *s3, struct credentials *credentials, char **ret_why);
 /* What is secret is overwritten. */
 void credentials_done(struct credentials *credentials);
-
-/* An element that has ended, and the text in it; 0 to go on. */
-typedef int xml_fn(void *arg, const char *name, struct bytes text);
-/* 0, what fn returns, or -EBADMSG: it is not XML, or declares entities, which could grow. */
-int xml_read(struct bytes document, xml_fn *fn, void *arg);
 
 #endif

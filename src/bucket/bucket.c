@@ -66,13 +66,12 @@ void bucket_done(struct bucket *bucket)
 	*bucket = (struct bucket){ 0 };
 }
 
-int bucket_list(const struct bucket *bucket, struct bytes prefix, unsigned most, s3_object_fn *fn,
-		void *arg)
+int bucket_list(const struct bucket *bucket, struct bytes prefix, s3_object_fn *fn, void *arg)
 {
 	_cleanup_(freep) char *why = NULL;
-	int r = bucket->ops->list(bucket->s3, prefix, most, fn, arg, &why);
+	int r = bucket->ops->list(bucket->s3, prefix, fn, arg, &why);
 
-	return r < 0 ? say_why(why, r) : 0;
+	return r < 0 && r != -ECANCELED ? say_why(why, r) : r;
 }
 
 int bucket_perform(const struct bucket *bucket, struct s3_request *request)
@@ -80,21 +79,4 @@ int bucket_perform(const struct bucket *bucket, struct s3_request *request)
 	int r = bucket->ops->perform(bucket->s3, request);
 
 	return r < 0 ? say_why(request->why, r) : 0;
-}
-
-int bucket_range(const struct bucket *bucket, struct bytes key, const char *etag, uint64_t offset,
-		 struct s3_request *request)
-{
-	_cleanup_(freep) char *range =
-		str_printf("Range: bytes=%llu-%llu", (unsigned long long)offset,
-			   (unsigned long long)offset + BUCKET_RANGE - 1);
-	_cleanup_(freep) char *match = str_printf("If-Match: \"%s\"", etag);
-	int r;
-
-	if (!range || !match)
-		return -ENOMEM;
-	*request = (struct s3_request){ .method = "GET", .key = key, .headers = { range, match } };
-	r = bucket->ops->perform(bucket->s3, request);
-	request->headers[0] = request->headers[1] = NULL;
-	return r;
 }

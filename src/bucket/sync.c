@@ -1,41 +1,59 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Looking at both sides, and the threads that carry over what differs, each with one request at a
- * time.  An export gives each folder to one of them: numbered messages appear in their order.  An
- * import asks for many files of a folder at once, and writes them in their order.
+ * Looking at both sides, and carrying over what differs: many files at a time, each of which asks
+ * the bucket in a thread, and the store before and after that, in its turn.  In an export these are
+ * files of different folders, so numbered messages appear in their order.
  */
 #include "src/bucket/sync.h"
 
 #include <errno.h>
-#include <string.h>
-#include <time.h>
+#include <pthread.h>
+#include <stdio.h>
 
 #include "backend/base/cleanup.h"
 #include "backend/base/digest.h"
 #include "backend/base/log.h"
-#include "src/exchange/import.h"
+#include "backend/base/moment.h"
+#include "fs/base/layout.h"
 #include "src/user/stop.h"
 
 enum {
-	THREADS = 32,
+	BATCH = 128, /* files at a time */
 	STACK = 256 << 10,
-	HELD_MAX = 24 << 20, /* bytes of contents in memory, or one content that is larger */
-	REDRAW_MS = 200,
+	HELD_MAX = 16 << 20, /* bytes of contents in memory before no file is added to a batch */
+	GUESSES = 1000,	     /* objects that tell the layout */
 };
+
+void sync_digest(struct bytes bytes, char ret_digest[SYNC_DIGEST])
+{
+	static const uint8_t key[16];
+	uint8_t digest[DIGEST_SIZE];
+
+	digest_make(key, bytes, digest);
+	for (size_t i = 0; i < DIGEST_SIZE; i++)
+		snprintf(ret_digest + 2 * i, 3, "%02x", digest[i]);
+}
 
 /* ---- Both sides ---- */
 
 static int add_object(void *arg, const struct s3_object *object)
 {
 	struct sync *sync = arg;
-	int r = plan_add_object(&sync->plan, object);
+	const size_t base = sync->plan.base.size;
+	const struct bytes key = object->key;
+	_cleanup_(buf_done) struct buf path = { 0 };
+	_cleanup_(freep) char *rest = bytes_dup(bytes_make(key.data + base, key.size - base));
+	enum bucket_form form;
+	int r = rest ? plan_turn(&sync->plan, bytes_str(rest), true, &path, &form) : -ENOMEM;
 
 	if (r == -EINVAL)
 		return copier_refuse(&sync->copier,
 				     "s3://%s/%.*s: no file can have this name, so it is left out",
-				     sync->bucket->name, (int)object->key.size, object->key.data);
+				     sync->bucket->name, (int)key.size, key.data);
 	sync->copier.left += r == 0;
-	return stop_wanted() ? -EINTR : MIN(r, 0);
+	if (r == 1)
+		r = plan_add(&sync->plan, path.data, rest, object->etag, object->size);
+	return stop_wanted() ? -EINTR : r;
 }
 
 static int enter_dir(struct copier *copier, struct copier_entry *entry)
@@ -44,23 +62,44 @@ static int enter_dir(struct copier *copier, struct copier_entry *entry)
 	return 0;
 }
 
+static void stamp_of(const struct stat *st, char ret_stamp[SYNC_STAMP])
+{
+	snprintf(ret_stamp, SYNC_STAMP, "%lld %lld", (long long)st->st_size,
+		 (long long)time_join(st->st_ctim));
+}
+
+int sync_stamp(struct sync *sync, const char *path, char ret_stamp[SYNC_STAMP])
+{
+	struct stat st;
+	int r = access_stat(sync->access, path, &st);
+
+	*ret_stamp = '\0';
+	if (r == 0)
+		stamp_of(&st, ret_stamp);
+	return r == -ENOENT ? 0 : r;
+}
+
 static int add_file(struct copier *census, struct copier_entry *entry)
 {
 	struct sync *sync = census->arg;
+	_cleanup_(buf_done) struct buf key = { 0 };
+	char stamp[SYNC_STAMP];
+	enum bucket_form form;
 	int r = 0;
 
 	if (strncmp(entry->path, PLAN_FILES, strlen(PLAN_FILES)) == 0)
 		return 0;
-
 	if (S_ISREG(entry->st.st_mode))
-		r = plan_add_file(&sync->plan, entry->path, &entry->st);
+		r = plan_turn(&sync->plan, bytes_str(entry->path), false, &key, &form);
 	if (r == -EINVAL)
 		return copier_refuse(&sync->copier,
 				     "%s: %s: the layout %s has another meaning for this name, so "
 				     "it is left out",
 				     sync->copier.store, entry->path, sync->layout->name);
 	sync->copier.left += sync->up && r == 0;
-	return MIN(r, 0);
+	stamp_of(&entry->st, stamp);
+	return r == 1 ? plan_add(&sync->plan, entry->path, "", stamp, (uint64_t)entry->st.st_size) :
+			r;
 }
 
 static int look_at_both(struct sync *sync)
@@ -73,150 +112,101 @@ static int look_at_both(struct sync *sync)
 
 	sync->copier.left = 0;
 	if (r == 0)
-		r = bucket_list(sync->bucket, buf_bytes(&sync->plan.base), 0, add_object, sync);
+		r = bucket_list(sync->bucket, buf_bytes(&sync->plan.base), add_object, sync);
 	if (r == 0 && sync->access)
 		r = copier_run(&census);
 	/* What could not be read would look as if it had been removed. */
 	return r == 0 && census.failed ? -EIO : r;
 }
 
-/* ---- Threads ---- */
+/* ---- What differs ---- */
 
-static uint64_t need_of(const struct task *task)
+struct batch {
+	struct task tasks[BATCH];
+	unsigned count;
+};
+
+static void batch_done(struct batch *batch)
 {
-	uint64_t need = task->stamp.size > 0 ? (uint64_t)task->stamp.size : 0;
-
-	for (size_t i = 0; i < task->count; i++)
-		if (strcmp(task->items[i].etag, task->items[i].known_etag) != 0)
-			need += task->items[i].size;
-	return need;
+	while (batch->count)
+		task_done(&batch->tasks[--batch->count]);
 }
 
-static int remember(struct task *last, const struct task *task)
+struct lane {
+	struct batch *batch;
+	unsigned number;
+	pthread_t thread;
+};
+
+static void *run_lane(void *arg)
 {
-	task_done(last);
-	last->folder = strdup(task->folder);
-	last->path = strdup(task->path);
-	return last->folder && last->path ?
-		       buf_append_bytes(&last->place, buf_bytes(&task->place)) :
-		       -ENOMEM;
-}
+	const struct lane *lane = arg;
 
-/* The next task: 1, 0, -errno. */
-static int claim_next(struct sync *sync, struct task *task)
-{
-	int r = 0;
-
-	/* Of a thread that exports, in its own folder; else behind the last that was claimed. */
-	if (sync->up && task->path)
-		r = plan_next(&sync->plan, task, true);
-	if (r != 0)
-		return r;
-	if (sync->last.path)
-		r = remember(task, &sync->last);
-	if (r == 0 && !sync->up && task->path)
-		r = plan_next(&sync->plan, task, true);
-	if (r == 0)
-		r = plan_next(&sync->plan, task, false);
-	if (r == 1)
-		r = remember(&sync->last, task) < 0 ? -ENOMEM : 1;
-	return r;
-}
-
-/* Memory is given in the order of the tickets, so the oldest task always has it. */
-static int claim(struct sync *sync, struct task *task, uint64_t *ret_ticket, uint64_t *ret_need)
-{
-	int r;
-
-	pthread_mutex_lock(&sync->lock);
-	while (sync->claiming)
-		pthread_cond_wait(&sync->changed, &sync->lock);
-	sync->claiming = true;
-	r = sync->error || stop_wanted() ? 0 : claim_next(sync, task);
-	if (r == 1) {
-		*ret_ticket = sync->claimed++;
-		*ret_need = need_of(task);
-		while (sync->held && sync->held + *ret_need > HELD_MAX)
-			pthread_cond_wait(&sync->changed, &sync->lock);
-		sync->held += *ret_need;
+	for (unsigned i = lane->number; i < lane->batch->count; i += S3_LANES) {
+		lane->batch->tasks[i].lane = lane->number;
+		task_ask(&lane->batch->tasks[i]);
 	}
-	if (r < 0 && !sync->error)
-		sync->error = r;
-	sync->claiming = false;
-	pthread_cond_broadcast(&sync->changed);
-	pthread_mutex_unlock(&sync->lock);
-	return r;
-}
-
-void sync_turn(struct sync *sync, uint64_t ticket)
-{
-	while (sync->done != ticket)
-		pthread_cond_wait(&sync->changed, &sync->lock);
-}
-
-static void *work(void *arg)
-{
-	struct sync *sync = arg;
-	struct task task = { 0 };
-	uint64_t ticket, need;
-	int r;
-
-	while (claim(sync, &task, &ticket, &need) == 1) {
-		r = sync_file(sync, &task, ticket);
-		pthread_mutex_lock(&sync->lock);
-		/* Also where nothing was written, as others wait for their turn. */
-		if (!sync->up)
-			sync_turn(sync, ticket);
-		sync->done++;
-		sync->held -= need;
-		if (r < 0 && !sync->error)
-			sync->error = r;
-		pthread_cond_broadcast(&sync->changed);
-		pthread_mutex_unlock(&sync->lock);
-	}
-	task_done(&task);
-	pthread_mutex_lock(&sync->lock);
-	sync->running--;
-	pthread_cond_broadcast(&sync->changed);
-	pthread_mutex_unlock(&sync->lock);
 	return NULL;
 }
 
-static void draw_on(struct sync *sync)
+static int run_lanes(struct batch *batch)
 {
-	struct timespec until;
+	struct lane lanes[S3_LANES];
+	unsigned started = 0;
+	pthread_attr_t attr;
+	int r = 0;
 
-	clock_gettime(CLOCK_REALTIME, &until);
-	until.tv_nsec += REDRAW_MS * 1000000L;
-	until.tv_sec += until.tv_nsec / 1000000000;
-	until.tv_nsec %= 1000000000;
-	pthread_cond_timedwait(&sync->changed, &sync->lock, &until);
-	progress_add(&sync->progress, sync->done - sync->progress.items, 0);
+	pthread_attr_init(&attr);
+	pthread_attr_setstacksize(&attr, STACK);
+	while (r == 0 && started < MIN(batch->count, S3_LANES)) {
+		lanes[started] = (struct lane){ .batch = batch, .number = started };
+		r = -pthread_create(&lanes[started].thread, &attr, run_lane, &lanes[started]);
+		started += r == 0;
+	}
+	pthread_attr_destroy(&attr);
+	while (started)
+		pthread_join(lanes[--started].thread, NULL);
+	return r;
+}
+
+static int run_batch(struct sync *sync, struct batch *batch)
+{
+	uint64_t held = 0;
+	int r = 1, error = 0;
+
+	while (r == 1 && batch->count < BATCH && held < HELD_MAX) {
+		struct task *task = &batch->tasks[batch->count];
+
+		r = plan_next(&sync->plan, !batch->count, task);
+		batch->count += r != 0;
+		held += task->need;
+		task->sync = sync;
+		if (r == 1 && task_read(task) < 0)
+			r = -EIO;
+	}
+	if (r >= 0)
+		r = run_lanes(batch);
+	/* What is in the bucket already is kept in mind, also when one has failed. */
+	for (unsigned i = 0; r >= 0 && i < batch->count && (sync->up || !error); i++) {
+		int done = error && batch->tasks[i].error ? 0 : task_finish(&batch->tasks[i]);
+
+		error = error ? error : done;
+		progress_add(&sync->progress, 1, 0);
+	}
+	return error ? error : r < 0 ? r : batch->count > 0;
 }
 
 static int run_tasks(struct sync *sync, uint64_t count)
 {
-	const unsigned most = (unsigned)MIN(count, THREADS);
-	pthread_t threads[THREADS];
-	pthread_attr_t attr;
-	unsigned started = 0;
+	int r = 1;
 
-	sync->claimed = sync->done = 0;
 	progress_set_total(&sync->progress, count, 0);
-	pthread_attr_init(&attr);
-	pthread_attr_setstacksize(&attr, STACK);
-	pthread_mutex_lock(&sync->lock);
-	while (started < most && pthread_create(&threads[started], &attr, work, sync) == 0)
-		started++;
-	sync->running = started;
-	while (sync->running)
-		draw_on(sync);
-	pthread_mutex_unlock(&sync->lock);
-	pthread_attr_destroy(&attr);
-	for (unsigned i = 0; i < started; i++)
-		pthread_join(threads[i], NULL);
-	task_done(&sync->last);
-	return most && !started ? -EAGAIN : sync->error;
+	while (r == 1 && !stop_wanted()) {
+		_cleanup_(batch_done) struct batch batch = { 0 };
+
+		r = run_batch(sync, &batch);
+	}
+	return r;
 }
 
 int sync_run(struct sync *sync)
@@ -224,12 +214,11 @@ int sync_run(struct sync *sync)
 	uint64_t count = 0;
 	int r, kept;
 
-	sync->error = 0;
 	progress_begin(&sync->progress, sync->up ? "export" : "import", "file");
 	r = look_at_both(sync);
+	memset(sync->counts, 0, sizeof(sync->counts));
 	if (r == 0)
-		r = plan_find(&sync->plan, &count);
-	sync->unchanged = sync->plan.unchanged;
+		r = plan_find(&sync->plan, &count, &sync->counts[SYNC_UNCHANGED]);
 	if (r == 0)
 		r = run_tasks(sync, count);
 	kept = plan_flush(&sync->plan);
@@ -243,94 +232,91 @@ int sync_run(struct sync *sync)
 
 /* ---- Layouts ---- */
 
-/* Whether an object is of this layout, with a base that is appended. */
-static bool layout_fits(const struct bucket_layout *layout, const char *prefix, struct bytes key,
-			struct buf *base)
+struct guess {
+	struct sync *sync;
+	unsigned objects;
+};
+
+/* The layout and the base by which an object is one of it. */
+static int guess_object(void *arg, const struct s3_object *object)
 {
+	struct guess *guess = arg;
+	struct plan *plan = &guess->sync->plan;
+	const char *prefix = guess->sync->bucket->prefix;
 	_cleanup_(buf_done) struct buf path = { 0 };
 	enum bucket_form form;
 
-	for (int other = 0; other < 2; other++)
-		if (layout_base(layout, prefix, other, base) == 0 &&
-		    bytes_starts_with(key, buf_bytes(base)) &&
-		    layout_path_of(layout, "",
-				   bytes_make(key.data + base->size, key.size - base->size), &path,
-				   &form) == 1)
-			return true;
-	return false;
-}
+	for (size_t i = 0; i < 2 * BUCKET_LAYOUTS; i++) {
+		const struct bucket_layout *layout = &bucket_layouts[i / 2];
+		const struct bytes key = object->key;
 
-static int guess_object(void *arg, const struct s3_object *object)
-{
-	struct sync *sync = arg;
-
-	for (size_t i = 0; i < BUCKET_LAYOUTS; i++) {
-		const struct bucket_layout *layout = &bucket_layouts[i];
-
-		if ((sync->layout && sync->layout != layout) ||
-		    !layout_fits(layout, sync->bucket->prefix, object->key, &sync->plan.base))
+		if ((guess->sync->layout && guess->sync->layout != layout) ||
+		    layout_base(layout, prefix, i % 2, &plan->base) < 0 ||
+		    !bytes_starts_with(key, buf_bytes(&plan->base)) ||
+		    layout_turn(layout,
+				bytes_make(key.data + plan->base.size, key.size - plan->base.size),
+				true, NULL, &path, &form) != 1)
 			continue;
-		sync->plan.layout = layout;
+		guess->sync->layout = plan->layout = layout;
 		return -ECANCELED;
 	}
-	return 0;
+	return ++guess->objects < GUESSES ? 0 : -ECANCELED;
 }
 
-/* By the first thousand objects; what is named counts in any case. */
+/* By its first objects; what is named counts in any case. */
 static int find_layout(struct sync *sync)
 {
 	const struct bucket *bucket = sync->bucket;
-	_cleanup_(freep) char *why = NULL;
-	int r = bucket->ops->list(bucket->s3, bytes_str(bucket->prefix), 1000, guess_object, sync,
-				  &why);
+	struct guess guess = { .sync = sync };
+	int r = bucket_list(bucket, bytes_str(bucket->prefix), guess_object, &guess);
 
 	if (r < 0 && r != -ECANCELED)
-		return say_why(why, r);
-	if (r == 0 && sync->layout)
-		r = layout_base(sync->layout, bucket->prefix, false, &sync->plan.base);
-	if (sync->plan.layout || sync->layout) {
-		sync->layout = sync->plan.layout = sync->layout ? sync->layout : sync->plan.layout;
-		return r == -ECANCELED ? 0 : r;
-	}
+		return r;
+	if (sync->plan.layout)
+		return 0;
+	sync->plan.layout = sync->layout;
+	if (sync->layout)
+		return layout_base(sync->layout, bucket->prefix, false, &sync->plan.base);
 	log_error("%s: no object there is one of a layout that sessfs knows; name the prefix that "
 		  "the client uses, or the layout with --layout",
 		  bucket->url);
 	return -EINVAL;
 }
 
+/* A name for what is kept, of this layout at this place. */
 static int name_file(struct sync *sync)
 {
-	static const uint8_t key[16];
-	const struct plan *plan = &sync->plan;
+	struct plan *plan = &sync->plan;
 	_cleanup_(freep) char *where =
 		str_printf("%s\n%s\n%.*s\n%s", sync->bucket->ops->place(sync->bucket->s3),
-			   sync->bucket->name, (int)plan->base.size,
-			   plan->base.size ? plan->base.data : "", sync->layout->name);
-	uint8_t digest[DIGEST_SIZE];
+			   sync->bucket->name, (int)plan->base.size, plan->base.data,
+			   sync->layout->name);
+	char digest[SYNC_DIGEST];
 
 	if (!where)
 		return -ENOMEM;
-	digest_make(key, bytes_str(where), digest);
-	snprintf(sync->plan.file, sizeof(sync->plan.file), PLAN_FILES "%s-%02x%02x%02x%02x%02x%02x",
-		 sync->layout->name, digest[0], digest[1], digest[2], digest[3], digest[4],
-		 digest[5]);
+	sync_digest(bytes_str(where), digest);
+	snprintf(plan->file, sizeof(plan->file), PLAN_FILES "%s-%.12s", sync->layout->name, digest);
 	return 0;
 }
 
 int sync_open(struct sync *sync)
 {
+	struct plan *plan = &sync->plan;
+	uint64_t store = 0;
 	int r = find_layout(sync);
 
-	pthread_mutex_init(&sync->lock, NULL);
-	pthread_cond_init(&sync->changed, NULL);
 	if (r < 0)
 		return r;
-	sync->plan.root = layout_root(sync->layout, sync->store_layouts);
-	sync->plan.glob = sync->glob;
-	sync->plan.access = sync->access;
+	if (sync->layout->store)
+		layouts_parse(sync->layout->store, &store);
+	plan->below = sync->store_layouts & store ? sync->layout->below : "";
+	plan->glob = sync->glob;
+	plan->access = sync->access;
+	plan->up = sync->up;
 	r = name_file(sync);
 	if (r == 0)
-		r = plan_open(&sync->plan);
+		r = plan_open(plan);
 	return r < 0 ? say_why(NULL, r) : 0;
 }
 
@@ -338,7 +324,5 @@ int sync_close(struct sync *sync)
 {
 	int r = plan_close(&sync->plan);
 
-	pthread_mutex_destroy(&sync->lock);
-	pthread_cond_destroy(&sync->changed);
 	return r < 0 ? say_why(NULL, r) : 0;
 }

@@ -17,7 +17,6 @@
 #include "src/user/say.h"
 #include "src/user/stop.h"
 #include "src/user/units.h"
-#include "src/bucket/backup.h"
 #include "src/cmd/bucket.h"
 
 struct backup {
@@ -40,8 +39,8 @@ static int take_keep(void *field, const char *value, char **ret_why)
 static const struct cmd_option backup_options[] = {
 	CMD_JSON(struct backup),
 	CMD_YES(struct backup, force, "force", 0, "replace FILE if it exists"),
-	{ "keep", 0, "N", take_keep, offsetof(struct backup, keep),
-	  "in a bucket: add the time to NAME, and delete all but the latest N of them" },
+	CMD_VALUE(struct backup, keep, "keep", "N", take_keep,
+		  "in a bucket: add the time to NAME, and delete all but the latest N of them"),
 	CMD_WHERE(struct backup, where),
 	CMD_TABLE,
 };
@@ -85,6 +84,7 @@ static int run_backup(void *values, char **operands)
 			     .to = stream ? NULL : operands[1],
 			     .replace = backup->force,
 			     .options = &backup->options };
+	int status;
 
 	if (stream && (backup->force || backup->json))
 		return cmd_misused(&cmd_backup, "--force and --json are for a file, not for the "
@@ -92,11 +92,9 @@ static int run_backup(void *values, char **operands)
 	stop_watch();
 	if (bucket_is(operands[1]))
 		return run_bucket(backup, &copy);
-	if (backup->keep || backup->where.endpoint || backup->where.region || backup->where.style)
-		return cmd_misused(&cmd_backup,
-				   "%s is no bucket, and these options are for one: "
-				   "s3://BUCKET/NAME",
-				   operands[1]);
+	status = cmd_judge_where(&cmd_backup, &backup->where, backup->keep, operands[1]);
+	if (status != CMD_DONE)
+		return status;
 	if (copy_judge(&copy) < 0 || settle(copy.from) < 0 || copy_run(&copy) < 0)
 		return CMD_FAILED;
 	copy_print(&copy, backup->json);

@@ -17,18 +17,32 @@
 
 int cmd_take_style(void *field, const char *value, char **ret_why)
 {
+	const bool host = strcmp(value, "host") == 0;
+
 	(void)ret_why;
-	*(enum s3_style *)field = strcmp(value, "host") == 0 ? S3_STYLE_HOST : S3_STYLE_PATH;
-	return strcmp(value, "host") == 0 || strcmp(value, "path") == 0 ? 0 : -EINVAL;
+	*(enum s3_style *)field = host ? S3_STYLE_HOST : S3_STYLE_PATH;
+	return host || strcmp(value, "path") == 0 ? 0 : -EINVAL;
 }
 
-bool cmd_sync_used(const struct cmd_sync *sync)
+int cmd_judge_where(const struct command *command, const struct bucket_where *where, bool others,
+		    const char *operand)
 {
-	return sync->layout || sync->session || sync->watch || sync->every || sync->drop ||
-	       sync->where.endpoint || sync->where.region || sync->where.style;
+	if (!others && !where->endpoint && !where->region && !where->style)
+		return CMD_DONE;
+	return cmd_misused(command, "%s is no bucket, and these options are for one: s3://BUCKET",
+			   operand);
 }
 
-const struct bucket_layout *cmd_sync_layout(const char *name)
+int cmd_judge_sync(const struct command *command, const struct cmd_sync *sync, bool others,
+		   const char *operand)
+{
+	return cmd_judge_where(command, &sync->where,
+			       others || sync->layout || sync->session || sync->watch ||
+				       sync->every || sync->drop,
+			       operand);
+}
+
+const struct bucket_layout *cmd_find_layout(const char *name)
 {
 	for (size_t i = 0; i < BUCKET_LAYOUTS; i++)
 		if (strcmp(bucket_layouts[i].name, name) == 0)
@@ -39,36 +53,49 @@ const struct bucket_layout *cmd_sync_layout(const char *name)
 static void report(struct sync *sync)
 {
 	const struct copier *copier = &sync->copier;
+	const struct {
+		const char *name, *words;
+		uint64_t count;
+	} counts[] = {
+		{ "created", "created", sync->counts[SYNC_CREATED] },
+		{ "replaced", "replaced", sync->counts[SYNC_REPLACED] },
+		{ "deleted", "deleted", sync->counts[SYNC_DELETED] },
+		{ "unchanged", "unchanged", sync->counts[SYNC_UNCHANGED] },
+		{ "left_out", "left out", copier->left },
+		{ "conflicts", "changed on both sides", sync->counts[SYNC_CONFLICTS] },
+		{ "failed", "failed", copier->failed },
+	};
+	json_t *object = copier->list.json && !sync->dry ? json_object() : NULL;
 	char bytes[UNITS_TEXT];
 
-	if (copier->list.json && sync->dry) {
-		say_list_end(&sync->copier.list);
-	} else if (copier->list.json) {
-		say_json(json_pack("{sI sI sI sI sI sI sI sI}", "created", sync->created,
-				   "replaced", sync->replaced, "deleted", sync->removed,
-				   "unchanged", sync->unchanged, "conflicts", sync->conflicts,
-				   "failed", copier->failed, "left_out", copier->left, "bytes",
-				   copier->bytes));
-	} else {
-		printf("%s%" PRIu64 " created, %" PRIu64 " replaced, %" PRIu64 " deleted, %" PRIu64
-		       " unchanged",
-		       sync->dry ? "it would be: " : "", sync->created, sync->replaced,
-		       sync->removed, sync->unchanged);
-		if (copier->left)
-			printf(", %" PRIu64 " left out", copier->left);
-		if (sync->conflicts)
-			printf(", %" PRIu64 " changed on both sides", sync->conflicts);
-		if (copier->failed)
-			printf(", %" PRIu64 " failed", copier->failed);
-		printf("; %s written\n", units_show_size(copier->bytes, bytes));
+	if (copier->list.json && sync->dry)
+		return say_list_end(&sync->copier.list);
+	for (size_t i = 0; i < ARRAY_SIZE(counts); i++) {
+		if (object)
+			json_object_set_new(object, counts[i].name,
+					    json_integer((json_int_t)counts[i].count));
+		else if (counts[i].count || i < 4)
+			printf("%s%" PRIu64 " %s",
+			       i	 ? ", " :
+			       sync->dry ? "it would be: " :
+					   "",
+			       counts[i].count, counts[i].words);
 	}
+	if (object) {
+		json_object_set_new(object, "bytes", json_integer((json_int_t)copier->bytes));
+		return say_json(object);
+	}
+	printf("; %s written\n", units_show_size(copier->bytes, bytes));
 	fflush(stdout);
 }
 
 static bool did_nothing(const struct sync *sync)
 {
-	return !sync->created && !sync->replaced && !sync->removed && !sync->conflicts &&
-	       !sync->copier.failed;
+	uint64_t sum = sync->copier.failed;
+
+	for (size_t i = 0; i < SYNC_UNCHANGED; i++)
+		sum += sync->counts[i];
+	return sum == 0;
 }
 
 /* Round after round until a signal comes.  A server that is away for a while is asked again. */
@@ -79,7 +106,6 @@ static int watch(struct sync *sync, int64_t every)
 	int r = 0;
 
 	while (!stop_wanted() && (r == 0 || r == -EIO)) {
-		sync->created = sync->replaced = sync->removed = sync->conflicts = 0;
 		sync->copier.failed = sync->copier.bytes = 0;
 		r = sync_run(sync);
 		if (r == 0 && (first || !did_nothing(sync)))
@@ -89,18 +115,6 @@ static int watch(struct sync *sync, int64_t every)
 			nanosleep(&pause, NULL);
 	}
 	return r == -EINTR ? 0 : r;
-}
-
-static int store_layouts(const char *store, const struct options *options, uint64_t *ret_layouts)
-{
-	_cleanup_(backend_closep) struct backend *backend = NULL;
-	struct settings settings = { 0 };
-	int r = store_open_backend(store, options, &backend);
-
-	if (r == 0)
-		r = store_settings(backend, &settings, NULL);
-	*ret_layouts = settings.value[SETTING_LAYOUT];
-	return r;
 }
 
 static int run_open(struct sync *sync, const struct cmd_sync *cmd)
@@ -115,39 +129,35 @@ static int run_open(struct sync *sync, const struct cmd_sync *cmd)
 		log_error("it is not complete; the same command goes on");
 	if (!cmd->watch && (r == 0 || !did_nothing(sync)))
 		report(sync);
-	return r < 0 || sync->copier.failed || sync->conflicts ? CMD_FAILED : CMD_DONE;
+	return r < 0 || sync->copier.failed || sync->counts[SYNC_CONFLICTS] ? CMD_FAILED : CMD_DONE;
 }
 
-int cmd_sync_run(const struct cmd_sync *cmd, struct options *options, const char *store,
-		 const char *url, bool up, unsigned copier_flags)
+int cmd_sync_run(const struct cmd_sync *cmd, struct options *options, char **operands, bool up)
 {
 	const unsigned flags = cmd->dry ? 0 : ACCESS_WRITE | (up ? 0 : ACCESS_CREATE);
+	const char *store = operands[0];
 	_cleanup_(bucket_done) struct bucket bucket = { 0 };
 	_cleanup_(access_closep) struct access *files = NULL;
-	struct sync sync = {
-		.copier = { .store = store, .flags = copier_flags, .progress = { .fd = -1 } },
-		.bucket = &bucket,
-		.layout = cmd->layout,
-		.glob = cmd->session,
-		.up = up,
-		.drop = cmd->drop,
-		.dry = cmd->dry
-	};
+	struct sync sync = { .copier = { .store = store,
+					 .flags = COPIER_ROWS | COPIER_CHECKSUM,
+					 .list.json = cmd->json,
+					 .progress.fd = -1 },
+			     .bucket = &bucket,
+			     .layout = cmd->layout,
+			     .glob = cmd->session,
+			     .up = up,
+			     .drop = cmd->drop,
+			     .dry = cmd->dry };
 	int status;
 
-	if (up && !cmd->layout)
-		return cmd_misused(&cmd_export, "an export to a bucket needs --layout: strands, "
-						"strands-snapshots, claude-parts or agentscope");
 	heap_keep_little();
 	stop_watch();
-	sync.copier.list.json = cmd->json;
-	if (bucket_open(url, &cmd->where, &bucket) < 0)
+	if (bucket_open(operands[1], &cmd->where, &bucket) < 0)
 		return CMD_FAILED;
-	if (!cmd->dry || up || !backend_has_path(store) || access(store, F_OK) == 0) {
+	if (!cmd->dry || up || !backend_has_path(store) || access(store, F_OK) == 0)
 		if (store_open(store, flags, options, &files) < 0 ||
-		    store_layouts(store, options, &sync.store_layouts) < 0)
+		    cmd_read_layouts(store, options, &sync.store_layouts) < 0)
 			return CMD_FAILED;
-	}
 	sync.access = sync.copier.to = files;
 	status = run_open(&sync, cmd);
 	copier_done(&sync.copier);

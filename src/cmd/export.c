@@ -21,7 +21,7 @@ struct arguments {
 
 static int take_layout(void *field, const char *value, char **ret_why)
 {
-	const struct bucket_layout *layout = cmd_sync_layout(value);
+	const struct bucket_layout *layout = cmd_find_layout(value);
 
 	*(const struct bucket_layout **)field = layout;
 	return layout ? 0 :
@@ -94,7 +94,7 @@ static void count_all(struct copier *copier, char **names)
 
 static int run_export(void *values, char **operands)
 {
-	const struct arguments *arguments = values;
+	struct arguments *arguments = values;
 	_cleanup_(access_closep) struct access *access = NULL;
 	const bool stream = strcmp(operands[1], "-") == 0;
 	const int64_t began = time_now();
@@ -111,14 +111,14 @@ static int run_export(void *values, char **operands)
 	if (bucket_is(operands[1]) && (arguments->force || operands[2]))
 		return cmd_misused(&cmd_export, "with a bucket, --session says which sessions, and "
 						"there is no --force");
+	if (bucket_is(operands[1]) && !arguments->sync.layout)
+		return cmd_misused(&cmd_export, "an export to a bucket needs --layout: strands, "
+						"strands-snapshots, claude-parts or agentscope");
 	if (bucket_is(operands[1]))
-		return cmd_sync_run(&arguments->sync, (struct options *)&arguments->options,
-				    operands[0], operands[1], true, 0);
-	if (cmd_sync_used(&arguments->sync) || arguments->sync.dry)
-		return cmd_misused(&cmd_export,
-				   "%s is no bucket, and these options are for one: "
-				   "s3://BUCKET",
-				   operands[1]);
+		return cmd_sync_run(&arguments->sync, &arguments->options, operands, true);
+	r = cmd_judge_sync(&cmd_export, &arguments->sync, arguments->sync.dry, operands[1]);
+	if (r != CMD_DONE)
+		return r;
 	if (stream && (arguments->force || arguments->sync.json))
 		return cmd_misused(&cmd_export,
 				   "--force and --json are for a folder, not for a tar stream");

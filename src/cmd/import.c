@@ -34,7 +34,7 @@ static int take_layout(void *field, const char *value, char **ret_why)
 	struct buf why = { 0 };
 	int r;
 
-	arguments->sync.layout = cmd_sync_layout(value);
+	arguments->sync.layout = cmd_find_layout(value);
 	if (arguments->sync.layout)
 		return 0;
 
@@ -195,17 +195,15 @@ static int run_with(struct arguments *arguments, char **operands)
 }
 
 /* Where sessions go that come without a path. */
-static int read_layout(const char *store, struct arguments *arguments)
+int cmd_read_layouts(const char *store, const struct options *options, uint64_t *ret_layouts)
 {
 	_cleanup_(backend_closep) struct backend *backend = NULL;
 	struct settings settings = { 0 };
-	int r = arguments->layout == &import_tree ?
-			0 :
-			store_open_backend(store, &arguments->options, &backend);
+	int r = store_open_backend(store, options, &backend);
 
-	if (backend)
+	if (r == 0)
 		r = store_settings(backend, &settings, NULL);
-	arguments->import.layout = settings.value[SETTING_LAYOUT];
+	*ret_layouts = settings.value[SETTING_LAYOUT];
 	return r;
 }
 
@@ -225,18 +223,16 @@ static int run_import(void *values, char **operands)
 		return cmd_misused(&cmd_import, "a bucket stands alone, without --to and "
 						"--checksum");
 	if (bucket_is(operands[1]))
-		return cmd_sync_run(&arguments->sync, &arguments->options, operands[0], operands[1],
-				    false, COPIER_ROWS | COPIER_CHECKSUM);
-	if (cmd_sync_used(&arguments->sync))
-		return cmd_misused(&cmd_import,
-				   "%s is no bucket, and these options are for one: "
-				   "s3://BUCKET",
-				   operands[1]);
+		return cmd_sync_run(&arguments->sync, &arguments->options, operands, false);
+	status = cmd_judge_sync(&cmd_import, &arguments->sync, false, operands[1]);
+	if (status != CMD_DONE)
+		return status;
 	stop_watch();
 	if ((!arguments->sync.dry || has_store(operands[0])) &&
 	    store_open(operands[0], flags, &arguments->options, &copier->to) < 0)
 		return CMD_FAILED;
-	if (copier->to && read_layout(operands[0], arguments) < 0) {
+	if (copier->to && arguments->layout != &import_tree &&
+	    cmd_read_layouts(operands[0], &arguments->options, &arguments->import.layout) < 0) {
 		access_close(copier->to);
 		return CMD_FAILED;
 	}

@@ -2,7 +2,6 @@
 
 #include "src/exchange/copy.h"
 #include "src/user/stop.h"
-#include "src/bucket/backup.h"
 #include "src/cmd/bucket.h"
 
 struct restore {
@@ -38,15 +37,14 @@ static int run_restore(void *values, char **operands)
 			     .to = operands[1],
 			     .replace = restore->force,
 			     .options = &restore->options };
+	int status;
 
 	stop_watch();
 	if (bucket_is(operands[0]))
 		return run_bucket(restore, &copy);
-	if (restore->where.endpoint || restore->where.region || restore->where.style)
-		return cmd_misused(&cmd_restore,
-				   "%s is no bucket, and these options are for one: "
-				   "s3://BUCKET/NAME",
-				   operands[0]);
+	status = cmd_judge_where(&cmd_restore, &restore->where, false, operands[0]);
+	if (status != CMD_DONE)
+		return status;
 	if (copy_judge(&copy) < 0 || copy_run(&copy) < 0)
 		return CMD_FAILED;
 	copy_print(&copy, restore->json);

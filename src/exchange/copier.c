@@ -101,6 +101,17 @@ void copier_names_done(struct copier_names *names)
 	*names = (struct copier_names){ 0 };
 }
 
+static int compare_names(const void *a, const void *b)
+{
+	return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+void copier_names_sort(struct copier_names *names)
+{
+	if (names->count)
+		qsort(names->names, names->count, sizeof(*names->names), compare_names);
+}
+
 /* ---- Entries ---- */
 
 /* An entry and what it borrows. */
@@ -299,11 +310,6 @@ static void trip_done(struct trip *trip)
 	buf_done(&trip->path);
 }
 
-static int compare_names(const void *a, const void *b)
-{
-	return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
 /* Into a directory. */
 static int descend(struct trip *trip, const struct stat *st)
 {
@@ -315,9 +321,7 @@ static int descend(struct trip *trip, const struct stat *st)
 	level = &trip->levels[trip->depth++];
 	*level = (struct level){ .size = trip->path.size, .st = *st };
 	r = list(trip->copier, trip->path.data, &level->names);
-	if (level->names.count)
-		qsort(level->names.names, level->names.count, sizeof(*level->names.names),
-		      compare_names);
+	copier_names_sort(&level->names);
 	return r < 0 ? fail_source(trip->copier, trip->path.data, r) : 0;
 }
 

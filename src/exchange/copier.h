@@ -156,6 +156,7 @@ struct copier_names {
 	size_t room;
 };
 int copier_names_add(struct copier_names *names, const char *name);
+void copier_names_sort(struct copier_names *names);
 void copier_names_done(struct copier_names *names);
 
 #endif
