@@ -15,9 +15,9 @@ static int find_place(struct s3 *s3, const struct s3_options *options, char **re
 	size_t size;
 
 	if (!endpoint)
-		endpoint = profile_get("AWS_ENDPOINT_URL_S3", "s3_endpoint_url");
+		endpoint = s3_setting("AWS_ENDPOINT_URL_S3", "s3_endpoint_url");
 	if (!endpoint)
-		endpoint = profile_get("AWS_ENDPOINT_URL", "endpoint_url");
+		endpoint = s3_setting("AWS_ENDPOINT_URL", "endpoint_url");
 	/* A certificate for *.s3.amazonaws.com is not for a name with more dots. */
 	s3->by_path = options->style == S3_STYLE_PATH ||
 		      (options->style == S3_STYLE_AUTO && (endpoint || strchr(s3->bucket, '.')));
@@ -46,7 +46,7 @@ static void client_close(struct s3 *s3)
 	for (size_t i = 0; i < ARRAY_SIZE(s3->handles); i++)
 		curl_easy_cleanup(s3->handles[i]);
 	pthread_mutex_destroy(&s3->lock);
-	credentials_done(&s3->credentials);
+	credentials_done(s3);
 	free(s3->bucket);
 	free(s3->region);
 	free(s3->signing);
@@ -68,14 +68,13 @@ static int client_open(const struct s3_options *options, struct s3 **ret_s3, cha
 	s3->tries = tries && atoi(tries) > 0 ? (unsigned)atoi(tries) : 8;
 	s3->stopped = options->stopped;
 	s3->bucket = strdup(options->bucket);
-	s3->region =
-		options->region ? strdup(options->region) : profile_get("AWS_REGION", "region");
+	s3->region = options->region ? strdup(options->region) : s3_setting("AWS_REGION", "region");
 	if (!s3->region)
-		s3->region = profile_get("AWS_DEFAULT_REGION", "region");
+		s3->region = s3_setting("AWS_DEFAULT_REGION", "region");
 	if (!s3->region)
 		s3->region = strdup("us-east-1");
 	s3->signing = s3->region ? str_printf("aws:amz:%s:s3", s3->region) : NULL;
-	s3->ca = profile_get("AWS_CA_BUNDLE", "ca_bundle");
+	s3->ca = s3_setting("AWS_CA_BUNDLE", "ca_bundle");
 	r = s3->bucket && s3->signing ? find_place(s3, options, ret_why) : -ENOMEM;
 	if (r == 0)
 		*ret_s3 = s3;

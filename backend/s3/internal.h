@@ -8,12 +8,7 @@
 
 #include "backend/s3/s3.h"
 
-/* An identity, as AWS's own tools find it; a token may be missing. */
-enum { CREDENTIAL_ID, CREDENTIAL_SECRET, CREDENTIAL_TOKEN, CREDENTIAL_TEXTS };
-struct credentials {
-	char *text[CREDENTIAL_TEXTS];
-	int64_t expires; /* by time_now(); 0: never */
-};
+enum { CREDENTIAL_ID, CREDENTIAL_SECRET, CREDENTIAL_TOKEN, CREDENTIALS };
 
 struct s3 {
 	char *bucket, *region, *signing, *ca;
@@ -24,28 +19,24 @@ struct s3 {
 	unsigned tries;
 	CURL *handles[S3_LANES + 1]; /* with their connections; the last one is for credentials */
 	pthread_mutex_t lock;	     /* for: */
-	struct credentials credentials;
+	char *credentials[CREDENTIALS]; /* NULL: none */
+	int64_t expires;		/* by time_now(); 0: never */
 };
 
 /* As struct s3_ops has them. */
 int s3_perform(struct s3 *s3, struct s3_request *request);
-void *s3_sha256(void *digest, struct bytes data, char ret_text[S3_HASH]);
 int s3_list(struct s3 *s3, struct bytes prefix, s3_object_fn *fn, void *arg, char **ret_why);
 int s3_text(struct bytes xml, const char *name, struct buf *text);
-/* An ETag without its quotes. */
-static inline void s3_unquote(const char *text, char ret_etag[S3_ETAG])
-{
-	text += *text == '"';
-	snprintf(ret_etag, S3_ETAG, "%.*s", (int)strcspn(text, "\""), text);
-}
-/* "a=b&c=d", appended. */
-int s3_encode_pairs(const struct s3_pair *pairs, struct buf *text);
+void *s3_sha256(void *digest, struct bytes data, char ret_text[S3_HASH]);
 
-/* A setting of the profile, from $variable or ~/.aws, owned by the caller; NULL: none. */
-char *profile_get(const char *variable, const char *setting);
+/* "a=b&c=d", encoded and appended. */
+int s3_encode_pairs(const struct s3_pair *pairs, struct buf *text);
+/* An ETag without its quotes. */
+void s3_unquote(const char *text, char ret_etag[S3_ETAG]);
+/* A setting from $variable, unless that is NULL, or the profile in ~/.aws; NULL: none. */
+char *s3_setting(const char *variable, const char *setting);
 /* From the environment, ~/.aws, or for a token of web identity.  0, or -errno and a sentence. */
-int credentials_find(struct s3 *s3, struct credentials *credentials, char **ret_why);
-/* What is secret is overwritten. */
-void credentials_done(struct credentials *credentials);
+int credentials_find(struct s3 *s3, char **ret_why);
+void credentials_done(struct s3 *s3);
 
 #endif

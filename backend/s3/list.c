@@ -3,9 +3,7 @@
  * What is in a bucket.  The XML of a server is as machines write it, so it is read by the names of
  * its elements, none of which stands in another one of the same name.
  */
-#include <curl/curl.h>
 #include <errno.h>
-#include <stdio.h>
 
 #include "backend/base/cleanup.h"
 #include "backend/s3/internal.h"
@@ -31,29 +29,26 @@ static bool next_element(struct bytes *xml, const char *name, struct bytes *ret_
 	return true;
 }
 
-/* The character of an entity, and behind it. */
-static char read_entity(const char *at, const char **ret_behind)
+/* The character of an entity, at which *at stands, and behind it. */
+static char read_entity(const char **at)
 {
-	static const struct {
-		const char *name;
-		char byte;
-	} entities[] = {
-		{ "&amp;", '&' },  { "&lt;", '<' },    { "&gt;", '>' },
-		{ "&quot;", '"' }, { "&apos;", '\'' },
-	};
-	char *end;
-	unsigned long code;
+	static const char *const entities[] = { "amp;&", "lt;<", "gt;>", "quot;\"", "apos;'" };
+	char byte = '&', *end;
 
 	for (size_t i = 0; i < ARRAY_SIZE(entities); i++) {
-		*ret_behind = at + strlen(entities[i].name);
-		if (strncmp(at, entities[i].name, strlen(entities[i].name)) == 0)
-			return entities[i].byte;
+		const size_t size = strlen(entities[i]) - 1;
+
+		if (strncmp(*at + 1, entities[i], size) == 0) {
+			*at += size;
+			return entities[i][size];
+		}
 	}
-	code = at[1] != '#' ? 0 :
-	       at[2] == 'x' ? strtoul(at + 3, &end, 16) :
-			      strtoul(at + 2, &end, 10);
-	*ret_behind = code && code < 128 && *end == ';' ? end + 1 : at + 1;
-	return *ret_behind == at + 1 ? *at : (char)code;
+	if (strncmp(*at, "&#", 2) == 0) {
+		byte = (char)((*at)[2] == 'x' ? strtoul(*at + 3, &end, 16) :
+						strtoul(*at + 2, &end, 10));
+		*at = end;
+	}
+	return byte;
 }
 
 int s3_text(struct bytes xml, const char *name, struct buf *text)
@@ -61,13 +56,15 @@ int s3_text(struct bytes xml, const char *name, struct buf *text)
 	struct bytes content;
 	int r = next_element(&xml, name, &content) ? 0 : -ENOENT;
 
-	for (const char *at = content.data; r == 0 && at < content.data + content.size;) {
-		const char *behind = at + 1;
-
-		r = buf_append_byte(text, *at == '&' ? read_entity(at, &behind) : *at);
-		at = behind;
-	}
+	for (const char *at = content.data; r == 0 && at < content.data + content.size; at++)
+		r = buf_append_byte(text, *at == '&' ? read_entity(&at) : *at);
 	return r < 0 ? r : buf_printf(text, "%s", "");
+}
+
+void s3_unquote(const char *text, char ret_etag[S3_ETAG])
+{
+	text += *text == '"';
+	snprintf(ret_etag, S3_ETAG, "%.*s", (int)strcspn(text, "\""), text);
 }
 
 /* In an encoded listing, a blank is a plus sign. */

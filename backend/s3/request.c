@@ -90,82 +90,46 @@ static int attempt_url(struct attempt *attempt)
 	return r < 0 ? r : buf_printf(url, "%s", "");
 }
 
-/* "name: value"; secrets are not left in memory that is free. */
 static int attempt_header(struct attempt *attempt, const char *name, const char *value)
 {
 	_cleanup_(freep) char *line = str_printf("%s%s", name, value);
 	struct curl_slist *list = line ? curl_slist_append(attempt->headers, line) : NULL;
 
-	if (line)
-		explicit_bzero(line, strlen(line));
 	attempt->headers = list ? list : attempt->headers;
 	return list ? 0 : -ENOMEM;
 }
 
-/* A handle that is as new but for its connection, and with credentials, which libcurl copies. */
-static int attempt_handle(struct attempt *attempt)
+/* With credentials, which libcurl copies. */
+static int attempt_sign(struct attempt *attempt)
 {
 	struct s3 *s3 = attempt->s3;
-	struct credentials *credentials = &s3->credentials;
-	const bool foreign = attempt->request->url;
-	CURL **handle = &s3->handles[attempt->request->lane];
+	char hash[S3_HASH], **credentials = s3->credentials;
 	int r = 0;
 
-	if (!foreign) {
-		pthread_mutex_lock(&s3->lock);
-		if (credentials->expires &&
-		    credentials->expires - time_now() < EARLY_SECONDS * INT64_C(1000000000))
-			credentials_done(credentials);
-		if (!credentials->text[CREDENTIAL_ID])
-			r = credentials_find(s3, credentials, &attempt->request->why);
-	}
-	if (*handle)
-		curl_easy_reset(*handle);
-	else
-		*handle = curl_easy_init();
-	attempt->curl = *handle;
-	if (r == 0 && !*handle)
-		r = -ENOMEM;
-	if (r == 0 && !foreign) {
-		curl_easy_setopt(attempt->curl, CURLOPT_USERNAME, credentials->text[CREDENTIAL_ID]);
-		curl_easy_setopt(attempt->curl, CURLOPT_PASSWORD,
-				 credentials->text[CREDENTIAL_SECRET]);
+	s3_sha256(NULL, attempt->request->body, hash);
+	pthread_mutex_lock(&s3->lock);
+	if (!credentials[CREDENTIAL_ID] ||
+	    (s3->expires && s3->expires - EARLY_SECONDS * INT64_C(1000000000) < time_now()))
+		r = credentials_find(s3, &attempt->request->why);
+	if (r == 0) {
+		curl_easy_setopt(attempt->curl, CURLOPT_USERNAME, credentials[CREDENTIAL_ID]);
+		curl_easy_setopt(attempt->curl, CURLOPT_PASSWORD, credentials[CREDENTIAL_SECRET]);
 		curl_easy_setopt(attempt->curl, CURLOPT_AWS_SIGV4, s3->signing);
-		if (credentials->text[CREDENTIAL_TOKEN])
-			r = attempt_header(attempt, "x-amz-security-token: ",
-					   credentials->text[CREDENTIAL_TOKEN]);
 	}
-	if (!foreign)
-		pthread_mutex_unlock(&s3->lock);
-	return r;
-}
-
-static int attempt_headers(struct attempt *attempt)
-{
-	const struct s3_request *request = attempt->request;
-	char hash[S3_HASH];
-	int r = attempt_header(attempt, "Expect:", ""); /* not to wait for leave to send a body */
-
-	s3_sha256(NULL, request->body, hash);
-	if (r == 0 && !request->url)
-		r = attempt_header(attempt, "x-amz-content-sha256: ", hash);
-	if (r == 0 && !request->url && request->body.size)
+	if (r == 0 && credentials[CREDENTIAL_TOKEN])
+		r = attempt_header(attempt,
+				   "x-amz-security-token: ", credentials[CREDENTIAL_TOKEN]);
+	pthread_mutex_unlock(&s3->lock);
+	if (r == 0 && attempt->request->body.size)
 		r = attempt_header(attempt, "Content-Type: ", "application/json");
-	for (size_t i = 0; r == 0 && i < S3_HEADERS && request->headers[i]; i++)
-		r = attempt_header(attempt, request->headers[i], "");
-	return r;
-}
-
-static uint64_t limit_of(const struct s3_request *request)
-{
-	return request->limit ? request->limit : S3_LIMIT;
+	return r < 0 ? r : attempt_header(attempt, "x-amz-content-sha256: ", hash);
 }
 
 static size_t on_body(char *data, size_t size, size_t count, void *arg)
 {
 	struct s3_request *request = arg;
 
-	return request->data.size + size * count <= limit_of(request) &&
+	return request->data.size + size * count <= request->limit &&
 			       buf_append(&request->data, data, size * count) == 0 ?
 		       size * count :
 		       0;
@@ -207,7 +171,7 @@ static void attempt_options(struct attempt *attempt)
 	if (strcmp(request->method, "HEAD") == 0)
 		curl_easy_setopt(curl, CURLOPT_NOBODY, 1L);
 	else
-		curl_easy_setopt(curl, CURLOPT_MAXFILESIZE_LARGE, (curl_off_t)limit_of(request));
+		curl_easy_setopt(curl, CURLOPT_MAXFILESIZE_LARGE, (curl_off_t)request->limit);
 	if (sends) {
 		curl_easy_setopt(curl, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)request->body.size);
 		curl_easy_setopt(curl, CURLOPT_POSTFIELDS,
@@ -226,22 +190,6 @@ static const char *answer_header(const struct attempt *attempt, const char *name
 	return curl_easy_header(attempt->curl, name, 0, CURLH_HEADER, -1, &header) == CURLHE_OK ?
 		       header->value :
 		       "";
-}
-
-static void attempt_answer(struct attempt *attempt)
-{
-	struct s3_request *request = attempt->request;
-	curl_off_t size = 0, modified = -1;
-	long status = 0;
-
-	curl_easy_getinfo(attempt->curl, CURLINFO_RESPONSE_CODE, &status);
-	curl_easy_getinfo(attempt->curl, CURLINFO_CONTENT_LENGTH_DOWNLOAD_T, &size);
-	curl_easy_getinfo(attempt->curl, CURLINFO_FILETIME_T, &modified);
-	request->status = (int)status;
-	request->size = (uint64_t)MAX(size, 0);
-	request->modified = modified;
-	s3_unquote(answer_header(attempt, "etag"), request->etag);
-	snprintf(request->sha256, S3_HASH, "%s", answer_header(attempt, "x-amz-meta-sha256"));
 }
 
 /* A streamed upload has its body in frames, "SIZE;chunk-signature=...\r\n" before each piece.  A
@@ -330,10 +278,11 @@ static int attempt_explain(struct attempt *attempt)
 /* 1: another try may help. */
 static int attempt_judge(struct attempt *attempt, CURLcode result)
 {
-	static const char *const passing[] = { "RequestTimeout", "SlowDown", "InternalError" };
 	struct s3_request *request = attempt->request;
 	const struct bytes data = buf_bytes(&request->data);
-	int r, again;
+	const bool hopeless = result == CURLE_PEER_FAILED_VERIFICATION ||
+			      result == CURLE_SSL_CACERT_BADFILE || result == CURLE_URL_MALFORMAT;
+	int r;
 
 	if (result == CURLE_ABORTED_BY_CALLBACK)
 		return -EINTR;
@@ -341,13 +290,7 @@ static int attempt_judge(struct attempt *attempt, CURLcode result)
 		return str_explain(&request->why, -EFBIG, "s3://%s/%.*s is larger than was said",
 				   attempt->s3->bucket, (int)request->key.size, request->key.data);
 	if (result != CURLE_OK)
-		return str_explain(&request->why,
-				   result == CURLE_PEER_FAILED_VERIFICATION ||
-						   result == CURLE_SSL_CACERT_BADFILE ||
-						   result == CURLE_URL_MALFORMAT ?
-					   -EIO :
-					   1,
-				   "cannot reach %s: %s",
+		return str_explain(&request->why, hopeless ? -EIO : 1, "cannot reach %s: %s",
 				   request->url ? request->url : attempt->s3->place,
 				   curl_easy_strerror(result));
 	/* A multipart upload may fail after its status was sent. */
@@ -360,34 +303,51 @@ static int attempt_judge(struct attempt *attempt, CURLcode result)
 			       unframe(&request->data) :
 			       0;
 	r = attempt_explain(attempt);
-	again = request->status == 429 || request->status >= 500;
-	for (size_t i = 0; i < ARRAY_SIZE(passing); i++)
-		again |= attempt->code.size && strcmp(attempt->code.data, passing[i]) == 0;
-	return again ? 1 : r;
+	return request->status < 300 || request->status >= 500 || request->status == 429 ||
+			       bytes_equal(buf_bytes(&attempt->code), BYTES("RequestTimeout")) ?
+		       1 :
+		       r;
 }
 
 /* 1: another try may help, after so many milliseconds at least. */
 static int try_once(struct s3 *s3, struct s3_request *request, long *ret_after)
 {
 	_cleanup_(attempt_done) struct attempt attempt = { .s3 = s3, .request = request };
+	curl_off_t after = 0, size = 0, modified = -1;
+	CURL **curl = &s3->handles[request->lane];
 	CURLcode result;
-	curl_off_t after = 0;
+	long status = 0;
 	int r;
 
-	buf_clear(&request->data);
+	buf_done(&request->data);
 	freep(&request->why);
 	request->why = NULL;
-	r = attempt_url(&attempt);
+	if (*curl)
+		curl_easy_reset(*curl);
+	else
+		*curl = curl_easy_init();
+	attempt.curl = *curl;
+	r = *curl ? attempt_url(&attempt) : -ENOMEM;
+	/* Not to wait for leave to send a body. */
 	if (r == 0)
-		r = attempt_headers(&attempt);
-	if (r == 0)
-		r = attempt_handle(&attempt);
+		r = attempt_header(&attempt, "Expect:", "");
+	for (size_t i = 0; r == 0 && i < S3_HEADERS && request->headers[i]; i++)
+		r = attempt_header(&attempt, request->headers[i], "");
+	if (r == 0 && !request->url)
+		r = attempt_sign(&attempt);
 	if (r < 0)
 		return r;
 	attempt_options(&attempt);
-	result = curl_easy_perform(attempt.curl);
-	attempt_answer(&attempt);
-	curl_easy_getinfo(attempt.curl, CURLINFO_RETRY_AFTER, &after);
+	result = curl_easy_perform(*curl);
+	curl_easy_getinfo(*curl, CURLINFO_RESPONSE_CODE, &status);
+	curl_easy_getinfo(*curl, CURLINFO_CONTENT_LENGTH_DOWNLOAD_T, &size);
+	curl_easy_getinfo(*curl, CURLINFO_FILETIME_T, &modified);
+	curl_easy_getinfo(*curl, CURLINFO_RETRY_AFTER, &after);
+	request->status = (int)status;
+	request->size = (uint64_t)MAX(size, 0);
+	request->modified = modified;
+	s3_unquote(answer_header(&attempt, "etag"), request->etag);
+	snprintf(request->sha256, S3_HASH, "%s", answer_header(&attempt, "x-amz-meta-sha256"));
 	*ret_after = (long)MIN(after, RETRY_AFTER_MAX) * 1000;
 	return attempt_judge(&attempt, result);
 }
@@ -414,6 +374,7 @@ int s3_perform(struct s3 *s3, struct s3_request *request)
 	long after = 0;
 	int r = 1;
 
+	request->limit = request->limit ? request->limit : S3_LIMIT;
 	for (unsigned try = 0; r == 1 && try < s3->tries; try++) {
 		if (try && (!pause_before(s3, try - 1, after) || request->anyway))
 			return -EINTR;
