@@ -27,68 +27,53 @@ static const char stamp_glob[] = "-[0-9][0-9][0-9][0-9][0-9][0-9][0-9][0-9]T"
 /* A copy of a store, here as a file and there as an object. */
 struct twin {
 	const struct bucket *bucket;
-	struct bytes key;
-	int fd;
-	uint64_t size;
-	char sha256[S3_HASH]; /* of the file */
+	const char *key;
+	bool replace;
+	struct bytes file; /* mapped */
+	char sha256[S3_HASH];
 	struct progress progress;
 };
 
-/* Some of its bytes, mapped: munmap() them. */
-static int twin_map(const struct twin *twin, uint64_t at, uint64_t most, struct bytes *ret_bytes)
+static struct bytes twin_slice(const struct twin *twin, uint64_t at, uint64_t most)
 {
-	const size_t size = (size_t)MIN(most, twin->size - at);
-	void *map = mmap(NULL, size, PROT_READ, MAP_SHARED, twin->fd, (off_t)at);
-
-	*ret_bytes = bytes_make(map, size);
-	return map == MAP_FAILED ? say_why(NULL, -errno) : 0;
+	return bytes_make(twin->file.data + at, (size_t)MIN(most, twin->file.size - at));
 }
 
-static int twin_hash(struct twin *twin)
+/* Its pages are not needed in memory any longer. */
+static void twin_pass(struct twin *twin, struct bytes slice)
 {
-	const struct s3_ops *ops = twin->bucket->ops;
-	void *digest = ops->sha256(NULL, BYTES(""), NULL);
-	struct bytes part;
-	int r = 0;
-
-	for (uint64_t at = 0; r == 0 && at < twin->size; at += BLOCK) {
-		r = twin_map(twin, at, BLOCK, &part);
-		if (r < 0)
-			break;
-		ops->sha256(digest, part, NULL);
-		munmap((void *)part.data, part.size);
-	}
-	ops->sha256(digest, BYTES(""), twin->sha256);
-	return r < 0 || *twin->sha256 ? r : say_why("SHA-256 is not available", -EOPNOTSUPP);
+	madvise((void *)slice.data, slice.size, MADV_DONTNEED);
+	progress_add(&twin->progress, 0, slice.size);
 }
 
 /* All of the object, of one version, range by range: its SHA-256, and its bytes to a descriptor,
  * unless that is -1. */
-static int twin_read(struct twin *twin, const char *etag, int fd, char ret_sha256[S3_HASH])
+static int twin_read(struct twin *twin, const struct s3_request *head, int fd,
+		     char ret_sha256[S3_HASH])
 {
 	const struct s3_ops *ops = twin->bucket->ops;
-	_cleanup_(freep) char *match = str_printf("If-Match: \"%s\"", etag);
+	_cleanup_(freep) char *match = str_printf("If-Match: \"%s\"", head->etag);
 	void *digest = ops->sha256(NULL, BYTES(""), NULL);
 	int r = match ? 0 : -ENOMEM;
 
-	for (uint64_t at = 0; r == 0 && at < twin->size; at += BLOCK) {
+	for (uint64_t at = 0; r == 0 && at < head->size; at += BLOCK) {
 		_cleanup_(freep) char *range =
 			str_printf("Range: bytes=%llu-%llu", (unsigned long long)at,
 				   (unsigned long long)at + BLOCK - 1);
 		_cleanup_(s3_request_done) struct s3_request request = {
-			.method = "GET", .key = twin->key, .headers = { range, match }
+			.method = "GET", .key = bytes_str(twin->key), .headers = { range, match }
 		};
+		const struct buf *data = &request.data;
 
 		r = range ? bucket_perform(twin->bucket, &request) : -ENOMEM;
-		if (r == 0 && request.data.size != MIN(BLOCK, twin->size - at))
+		if (r == 0 && data->size != MIN(BLOCK, head->size - at))
 			r = say_why("the server has answered with another range", -EIO);
 		errno = EIO;
 		if (r == 0 && fd >= 0 &&
-		    pwrite(fd, request.data.data, request.data.size, (off_t)at) !=
-			    (ssize_t)request.data.size)
+		    pwrite(fd, data->data, data->size, (off_t)at) != (ssize_t)data->size)
 			r = say_why(NULL, -errno);
-		ops->sha256(digest, buf_bytes(&request.data), NULL);
-		progress_add(&twin->progress, 0, request.data.size);
+		ops->sha256(digest, buf_bytes(data), NULL);
+		progress_add(&twin->progress, 0, data->size);
 	}
 	ops->sha256(digest, BYTES(""), ret_sha256);
 	return r;
@@ -97,39 +82,36 @@ static int twin_read(struct twin *twin, const char *etag, int fd, char ret_sha25
 /* ---- Up ---- */
 
 /* Sends some of the file, as the object or a part of it. */
-static int put_bytes(struct twin *twin, uint64_t at, uint64_t most, struct s3_request *put)
+static int put_slice(struct twin *twin, uint64_t at, uint64_t most, struct s3_request *put)
 {
-	int r = twin_map(twin, at, most, &put->body);
+	int r;
 
-	if (r < 0)
-		return r;
 	put->method = "PUT";
-	put->key = twin->key;
+	put->key = bytes_str(twin->key);
+	put->body = twin_slice(twin, at, most);
 	r = bucket_perform(twin->bucket, put);
-	munmap((void *)put->body.data, put->body.size);
-	progress_add(&twin->progress, 0, put->body.size);
+	twin_pass(twin, put->body);
 	return r;
 }
 
 static int put_parts(struct twin *twin, struct bytes upload, const char *condition)
 {
-	const uint64_t size = (twin->size / PARTS_MAX / BLOCK + 1) * BLOCK;
+	const uint64_t size = (twin->file.size / PARTS_MAX / BLOCK + 1) * BLOCK;
 	_cleanup_(buf_done) struct buf list = { 0 };
 	_cleanup_(s3_request_done) struct s3_request end = { .method = "POST",
-							     .key = twin->key,
+							     .key = bytes_str(twin->key),
 							     .query = { { "uploadId", upload } },
 							     .headers = { condition } };
 	int r = buf_append_str(&list, "<CompleteMultipartUpload>");
 
-	for (uint64_t at = 0; r == 0 && at < twin->size; at += size) {
-		_cleanup_(freep) char *number =
-			str_printf("%llu", (unsigned long long)(at / size + 1));
-		_cleanup_(s3_request_done) struct s3_request put = {
-			.query = { { "partNumber", bytes_str(number ? number : "") },
-				   { "uploadId", upload } }
-		};
+	for (uint64_t at = 0; r == 0 && at < twin->file.size; at += size) {
+		char number[24];
+		_cleanup_(s3_request_done) struct s3_request put = { 0 };
 
-		r = number ? put_bytes(twin, at, size, &put) : -ENOMEM;
+		snprintf(number, sizeof(number), "%llu", (unsigned long long)(at / size + 1));
+		put.query[0] = (struct s3_pair){ "partNumber", bytes_str(number) };
+		put.query[1] = (struct s3_pair){ "uploadId", upload };
+		r = put_slice(twin, at, size, &put);
 		if (r == 0)
 			r = buf_printf(
 				&list,
@@ -144,32 +126,32 @@ static int put_parts(struct twin *twin, struct bytes upload, const char *conditi
 
 static int put_large(struct twin *twin, const char *sum, const char *condition)
 {
-	const struct s3_ops *ops = twin->bucket->ops;
+	const struct bucket *bucket = twin->bucket;
+	const struct bytes key = bytes_str(twin->key);
 	_cleanup_(buf_done) struct buf upload = { 0 };
 	_cleanup_(s3_request_done) struct s3_request begin = {
-		.method = "POST", .key = twin->key, .query = { { "uploads" } }, .headers = { sum }
+		.method = "POST", .key = key, .query = { { "uploads" } }, .headers = { sum }
 	};
-	int r = bucket_perform(twin->bucket, &begin);
+	_cleanup_(s3_request_done) struct s3_request abort = { .method = "DELETE",
+							       .key = key,
+							       .anyway = true };
+	int r = bucket_perform(bucket, &begin);
 
+	if (r == 0 && bucket->ops->text(buf_bytes(&begin.data), "UploadId", &upload) < 0)
+		r = say_why("the server begins no multipart upload", -EIO);
 	if (r < 0)
 		return r;
-	r = ops->text(buf_bytes(&begin.data), "UploadId", &upload);
-	if (r < 0)
-		return say_why("the server begins no multipart upload", -EIO);
 	r = put_parts(twin, buf_bytes(&upload), condition);
-	_cleanup_(s3_request_done) struct s3_request abort = { .method = "DELETE",
-							       .key = twin->key,
-							       .query = { { "uploadId",
-									    buf_bytes(&upload) } },
-							       .anyway = true };
+	abort.query[0] = (struct s3_pair){ "uploadId", buf_bytes(&upload) };
 	if (r < 0)
-		ops->perform(twin->bucket->s3, &abort);
+		bucket->ops->perform(bucket->s3, &abort);
 	return r;
 }
 
-static int drop(const struct bucket *bucket, struct bytes key)
+static int drop(const struct bucket *bucket, const char *key)
 {
-	_cleanup_(s3_request_done) struct s3_request request = { .method = "DELETE", .key = key };
+	_cleanup_(s3_request_done) struct s3_request request = { .method = "DELETE",
+								 .key = bytes_str(key) };
 
 	return bucket_perform(bucket, &request);
 }
@@ -177,42 +159,67 @@ static int drop(const struct bucket *bucket, struct bytes key)
 /* Read it all, and compare. */
 static int check(struct twin *twin)
 {
-	_cleanup_(s3_request_done) struct s3_request head = { .method = "HEAD", .key = twin->key };
+	_cleanup_(s3_request_done) struct s3_request head = { .method = "HEAD",
+							      .key = bytes_str(twin->key) };
 	char sha256[S3_HASH] = "";
 	int r = bucket_perform(twin->bucket, &head);
 
-	if (r == 0 && head.size == twin->size)
-		r = twin_read(twin, head.etag, -1, sha256);
+	if (r == 0)
+		r = twin_read(twin, &head, -1, sha256);
 	if (r < 0 || strcmp(sha256, twin->sha256) == 0)
 		return r;
 	drop(twin->bucket, twin->key);
-	log_error("s3://%s/%.*s has other bytes than were sent, so it was deleted",
-		  twin->bucket->name, (int)twin->key.size, twin->key.data);
+	log_error("s3://%s/%s has other bytes than were sent, so it was deleted",
+		  twin->bucket->name, twin->key);
 	return -EIO;
 }
 
-static int put_file(struct twin *twin, bool replace)
+static int put_twin(struct twin *twin)
 {
-	const char *condition = replace ? NULL : "If-None-Match: *";
+	const char *condition = twin->replace ? NULL : "If-None-Match: *";
+	const struct s3_ops *ops = twin->bucket->ops;
+	void *digest = ops->sha256(NULL, BYTES(""), NULL);
 	_cleanup_(freep) char *sum = NULL;
-	struct stat st;
-	int r = fstat(twin->fd, &st) < 0 ? say_why(NULL, -errno) : 0;
+	int r;
 
-	twin->size = (uint64_t)st.st_size;
-	if (r == 0)
-		r = twin_hash(twin);
-	if (r == 0)
-		sum = str_printf("x-amz-meta-sha256: %s", twin->sha256);
-	if (!sum)
-		return r < 0 ? r : -ENOMEM;
+	for (uint64_t at = 0; at < twin->file.size; at += BLOCK) {
+		const struct bytes slice = twin_slice(twin, at, BLOCK);
+
+		ops->sha256(digest, slice, NULL);
+		madvise((void *)slice.data, slice.size, MADV_DONTNEED);
+	}
+	ops->sha256(digest, BYTES(""), twin->sha256);
+	sum = str_printf("x-amz-meta-sha256: %s", twin->sha256);
+	if (!sum || !*twin->sha256)
+		return sum ? say_why("SHA-256 is not available", -EOPNOTSUPP) : -ENOMEM;
 	_cleanup_(s3_request_done) struct s3_request put = { .headers = { sum, condition } };
 	progress_begin(&twin->progress, "upload", NULL);
-	progress_set_total(&twin->progress, 0, 2 * twin->size);
-	r = twin->size > SINGLE_MAX ? put_large(twin, sum, condition) :
-				      put_bytes(twin, 0, SINGLE_MAX, &put);
+	progress_set_total(&twin->progress, 0, 2 * twin->file.size);
+	r = twin->file.size > SINGLE_MAX ? put_large(twin, sum, condition) :
+					   put_slice(twin, 0, SINGLE_MAX, &put);
 	if (r == 0)
 		r = check(twin);
 	progress_end(&twin->progress);
+	return r;
+}
+
+static int take_copy(struct copy *copy, const char *file)
+{
+	struct twin *twin = copy->arg;
+	_cleanup_(closep) int fd = open(file, O_RDONLY | O_CLOEXEC);
+	struct stat st;
+	void *map;
+	int r;
+
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return say_why(NULL, -errno);
+	copy->bytes = (uint64_t)st.st_size;
+	map = mmap(NULL, copy->bytes, PROT_READ, MAP_SHARED, fd, 0);
+	if (map == MAP_FAILED)
+		return say_why(NULL, -errno);
+	twin->file = bytes_make(map, copy->bytes);
+	r = put_twin(twin);
+	munmap(map, copy->bytes);
 	return r;
 }
 
@@ -242,7 +249,7 @@ static int judge_free(const struct bucket *bucket, const char *name)
 			"%s takes no notice of If-None-Match, so a backup of the same name that is "
 			"made at the same time could replace this one",
 			bucket->ops->place(bucket->s3));
-	drop(bucket, bytes_str(beside));
+	drop(bucket, beside);
 	return 0;
 }
 
@@ -281,7 +288,7 @@ static int drop_older(const struct bucket *bucket, uint64_t keep)
 	int r = list_backups(bucket, &keys);
 
 	for (size_t i = 0; r == 0 && i + keep < keys.count; i++)
-		r = drop(bucket, bytes_str(keys.names[i]));
+		r = drop(bucket, keys.names[i]);
 	return r;
 }
 
@@ -293,57 +300,28 @@ static int judge_name(const struct bucket *bucket)
 	return -EINVAL;
 }
 
-/* A file that only we can enter the folder of; -errno after a sentence. */
-static int make_file(char **ret_folder, char **ret_file)
-{
-	const char *folder = getenv("TMPDIR");
-
-	*ret_folder = str_printf("%s/sessfs-XXXXXX", folder && *folder ? folder : "/var/tmp");
-	if (!*ret_folder || !mkdtemp(*ret_folder))
-		return say_why("cannot make a temporary folder; TMPDIR says where", -EIO);
-	*ret_file = str_printf("%s/store.db", *ret_folder);
-	return *ret_file ? 0 : -ENOMEM;
-}
-
-static void drop_file(char *folder, char *file)
-{
-	if (file)
-		unlink(file);
-	if (folder)
-		rmdir(folder);
-	free(folder);
-	free(file);
-}
-
 int backup_put(const struct bucket *bucket, struct copy *copy, uint64_t keep)
 {
 	const time_t now = time(NULL);
 	_cleanup_(freep) char *name = NULL;
-	_cleanup_(closep) int fd = -1;
-	char stamp[32] = "", *folder = NULL, *file = NULL;
+	struct twin twin = { .bucket = bucket, .replace = copy->replace };
+	char stamp[32] = "";
 	struct tm tm;
 	int r = judge_name(bucket);
 
 	if (keep)
 		strftime(stamp, sizeof(stamp), "-%Y%m%dT%H%M%SZ.db", gmtime_r(&now, &tm));
-	name = str_printf("%s%s", bucket->prefix, stamp);
+	twin.key = name = str_printf("%s%s", bucket->prefix, stamp);
 	if (r == 0 && !name)
 		r = -ENOMEM;
 	if (r == 0 && !copy->replace)
 		r = judge_free(bucket, name);
-	if (r == 0)
-		r = make_file(&folder, &file);
-	copy->to = file;
+	copy->to = NULL;
+	copy->take = take_copy;
+	copy->arg = &twin;
 	if (r == 0)
 		r = copy_run(copy);
-	if (r == 0)
-		fd = open(file, O_RDONLY | O_CLOEXEC);
-	drop_file(folder, file);
 	copy->to = bucket->url;
-	if (r < 0)
-		return r;
-	struct twin twin = { .bucket = bucket, .key = bytes_str(name), .fd = fd };
-	r = put_file(&twin, copy->replace);
 	return r == 0 && keep ? drop_older(bucket, keep) : r;
 }
 
@@ -373,43 +351,41 @@ static int find_backup(const struct bucket *bucket, struct s3_request *head, cha
 	return bucket_perform(bucket, head);
 }
 
-static int get_file(struct twin *twin, const struct s3_request *head, const char *file)
+static int get_twin(struct twin *twin, const struct s3_request *head, int fd)
 {
-	_cleanup_(closep) int fd = open(file, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-	char sha256[S3_HASH];
 	int r;
 
 	progress_begin(&twin->progress, "download", NULL);
-	progress_set_total(&twin->progress, 0, twin->size);
-	r = fd < 0 ? say_why(NULL, -errno) : twin_read(twin, head->etag, fd, sha256);
+	progress_set_total(&twin->progress, 0, head->size);
+	r = twin_read(twin, head, fd, twin->sha256);
 	progress_end(&twin->progress);
 	if (r == 0 && !*head->sha256)
-		log_warning(
-			"s3://%s/%.*s has no SHA-256 beside it, so it is only checked as a store",
-			twin->bucket->name, (int)twin->key.size, twin->key.data);
-	if (r < 0 || !*head->sha256 || strcmp(sha256, head->sha256) == 0)
+		log_warning("s3://%s/%s has no SHA-256 beside it, so it is only checked as a store",
+			    twin->bucket->name, twin->key);
+	if (r < 0 || !*head->sha256 || strcmp(twin->sha256, head->sha256) == 0)
 		return r;
-	log_error("s3://%s/%.*s is not what was put there: its SHA-256 is another one",
-		  twin->bucket->name, (int)twin->key.size, twin->key.data);
+	log_error("s3://%s/%s is not what was put there: its SHA-256 is another one",
+		  twin->bucket->name, twin->key);
 	return -EIO;
 }
 
 int backup_get(const struct bucket *bucket, struct copy *copy)
 {
 	_cleanup_(s3_request_done) struct s3_request head = { .method = "HEAD" };
-	_cleanup_(freep) char *name = NULL;
-	char *folder = NULL, *file = NULL;
+	_cleanup_(freep) char *name = NULL, *file = NULL;
+	_cleanup_(closep) int fd = -1;
 	int r = find_backup(bucket, &head, &name);
-	struct twin twin = { .bucket = bucket, .key = head.key, .size = head.size };
+	struct twin twin = { .bucket = bucket, .key = name };
 
 	if (r == 0)
-		r = make_file(&folder, &file);
-	if (r == 0)
-		r = get_file(&twin, &head, file);
+		r = fd = copy_make_temporary(copy->to, NULL, &file);
+	if (r >= 0)
+		r = get_twin(&twin, &head, fd);
 	copy->from = file;
 	if (r == 0)
 		r = copy_run(copy);
 	copy->from = bucket->url;
-	drop_file(folder, file);
+	if (file)
+		backend_discard(file);
 	return r;
 }
