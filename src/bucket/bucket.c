@@ -19,7 +19,7 @@ bool bucket_is(const char *operand)
 	return strncmp(operand, scheme, strlen(scheme)) == 0;
 }
 
-int bucket_open(const char *url, const struct bucket_where *where, struct bucket *ret_bucket)
+int bucket_open(const char *url, const struct s3_options *where, struct bucket *ret_bucket)
 {
 	static const char letters[] =
 		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_";
@@ -28,10 +28,7 @@ int bucket_open(const char *url, const struct bucket_where *where, struct bucket
 	const char *name = url + strlen(scheme);
 	const size_t size = strspn(name, letters);
 	struct bucket bucket = { .url = url, .prefix = name + size + (name[size] == '/') };
-	struct s3_options options = { .endpoint = where->endpoint,
-				      .region = where->region,
-				      .style = where->style,
-				      .stopped = stop_wanted };
+	struct s3_options options = *where;
 	_cleanup_(freep) char *why = NULL;
 	const struct plugin *plugin;
 	int r;
@@ -44,6 +41,7 @@ int bucket_open(const char *url, const struct bucket_where *where, struct bucket
 	r = plugins_find("s3", &plugin, &why);
 	bucket.name = bytes_dup(bytes_make(name, size));
 	options.bucket = bucket.name;
+	options.stopped = stop_wanted;
 	if (r == 0 && !bucket.name)
 		r = -ENOMEM;
 	if (r == 0) {

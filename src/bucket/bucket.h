@@ -7,13 +7,6 @@
 #include "backend/s3/s3.h"
 #include "src/exchange/copy.h"
 
-/* As options of a command. */
-struct bucket_where {
-	const char *endpoint;
-	const char *region;
-	enum s3_style style;
-};
-
 struct bucket {
 	const char *url; /* borrowed */
 	char *name;
@@ -23,8 +16,8 @@ struct bucket {
 };
 
 bool bucket_is(const char *operand);
-/* Loads the plugin.  0, or -errno after a sentence. */
-int bucket_open(const char *url, const struct bucket_where *where, struct bucket *ret_bucket);
+/* Loads the plugin; where has what a command was told.  0, or -errno after a sentence. */
+int bucket_open(const char *url, const struct s3_options *where, struct bucket *ret_bucket);
 void bucket_done(struct bucket *bucket);
 
 /* As the plugin has it, but a failure is said, unless fn has ended it with -ECANCELED. */

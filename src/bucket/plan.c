@@ -8,6 +8,7 @@
 
 #include "backend/base/array.h"
 #include "backend/base/cleanup.h"
+#include "fs/base/lines.h"
 
 enum { FLUSH = 16 << 10, LINE_FIELDS = 5, LINES_LEAST = 1000 };
 
@@ -104,11 +105,6 @@ static const char *column(struct plan *plan, enum text text, int place)
 	return value ? (const char *)value : "";
 }
 
-static int64_t column_number(struct plan *plan, enum text text, int place)
-{
-	return sqlite3_column_int64(plan->statements[text], place);
-}
-
 /* ---- Both sides ---- */
 
 int plan_turn(const struct plan *plan, struct bytes from, bool to_path, struct buf *to,
@@ -152,8 +148,8 @@ int plan_find(struct plan *plan, uint64_t *ret_count, uint64_t *ret_unchanged)
 	if (r == 0)
 		r = plan_ask(plan, COUNT, "");
 	if (r == 1) {
-		*ret_count = (uint64_t)column_number(plan, COUNT, 0);
-		*ret_unchanged = (uint64_t)column_number(plan, COUNT, 1);
+		*ret_count = (uint64_t)sqlite3_column_int64(plan->statements[COUNT], 0);
+		*ret_unchanged = (uint64_t)sqlite3_column_int64(plan->statements[COUNT], 1);
 		r = plan_ask(plan, NEXT, "i", (int64_t)plan->up);
 		plan->waits = r == 1;
 	}
@@ -198,10 +194,10 @@ static int take_row(struct plan *plan, struct task *task)
 	    buf_printf(&part->key, "%.*s%s", (int)plan->base.size, plan->base.data, key) < 0)
 		return -ENOMEM;
 	snprintf(part->etag, S3_ETAG, "%s", column(plan, PARTS, 1));
-	part->size = (uint64_t)column_number(plan, PARTS, 2);
+	part->size = (uint64_t)sqlite3_column_int64(plan->statements[PARTS], 2);
 	snprintf(part->known, S3_ETAG, "%s", column(plan, PARTS, 3));
 	snprintf(part->digest, SYNC_DIGEST, "%s", column(plan, PARTS, 4));
-	part->lines = column_number(plan, PARTS, 5);
+	part->lines = sqlite3_column_int64(plan->statements[PARTS], 5);
 	return 0;
 }
 
@@ -210,11 +206,12 @@ int plan_next(struct plan *plan, bool is_first, struct task *task)
 	_cleanup_(buf_done) struct buf key = { 0 };
 	int r;
 
-	if (!plan->waits || (plan->up && !is_first && column_number(plan, NEXT, 0) != plan->rank))
+	if (!plan->waits || (plan->up && !is_first &&
+			     sqlite3_column_int64(plan->statements[NEXT], 0) != plan->rank))
 		return 0;
-	plan->rank = column_number(plan, NEXT, 0);
+	plan->rank = sqlite3_column_int64(plan->statements[NEXT], 0);
 	*task = (struct task){ .path = strdup(column(plan, NEXT, 1)),
-			       .need = (uint64_t)column_number(plan, NEXT, 2) };
+			       .need = (uint64_t)sqlite3_column_int64(plan->statements[NEXT], 2) };
 	r = plan_step(plan, NEXT);
 	plan->waits = r == 1;
 	if (r >= 0)
@@ -299,8 +296,7 @@ static int read_lines(struct plan *plan)
 {
 	_cleanup_(access_file_dropp) struct access_file *file = NULL;
 	_cleanup_(buf_done) struct buf text = { 0 };
-	size_t before, begun;
-	char *end;
+	size_t before, whole;
 	int r = access_file_open(plan->access, plan->file, ACCESS_FILE_READ, &file);
 
 	if (r < 0)
@@ -309,13 +305,13 @@ static int read_lines(struct plan *plan)
 		before = text.size;
 		r = access_file_read(file, FLUSH, &text);
 		before = text.size - before;
-		for (begun = 0; r == 0 && text.size > begun &&
-				(end = memchr(text.data + begun, '\n', text.size - begun));
-		     begun = (size_t)(end + 1 - text.data)) {
-			*end = '\0';
-			r = read_line(plan, text.data + begun);
+		whole = lines_whole(buf_bytes(&text)).size;
+		for (char *line = text.data, *end; r == 0 && line < text.data + whole; line = end) {
+			end = (char *)memchr(line, '\n', whole) + 1;
+			end[-1] = '\0';
+			r = read_line(plan, line);
 		}
-		buf_consume(&text, begun);
+		buf_consume(&text, whole);
 	} while (r == 0 && before);
 	return r;
 }

@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 
 #include "backend/base/cleanup.h"
@@ -36,24 +37,34 @@ void sync_digest(struct bytes bytes, char ret_digest[SYNC_DIGEST])
 
 /* ---- Both sides ---- */
 
+/* A file's path, or an object's key behind the base. */
+static int add(struct sync *sync, const char *name, bool is_object, const char *version,
+	       uint64_t size)
+{
+	_cleanup_(buf_done) struct buf to = { 0 };
+	enum bucket_form form;
+	int r = plan_turn(&sync->plan, bytes_str(name), is_object, &to, &form);
+
+	if (r == -EINVAL)
+		return copier_refuse(&sync->copier, "%s: %s, so it is left out", name,
+				     is_object ? "no file can have this name" :
+						 "the layout has another meaning for this name");
+	sync->copier.left += r == 0 && (is_object || sync->plan.up);
+	return r <= 0	 ? r :
+	       is_object ? plan_add(&sync->plan, to.data, name, version, size) :
+			   plan_add(&sync->plan, name, "", version, size);
+}
+
 static int add_object(void *arg, const struct s3_object *object)
 {
 	struct sync *sync = arg;
 	const size_t base = sync->plan.base.size;
-	const struct bytes key = object->key;
-	_cleanup_(buf_done) struct buf path = { 0 };
-	_cleanup_(freep) char *rest = bytes_dup(bytes_make(key.data + base, key.size - base));
-	enum bucket_form form;
-	int r = rest ? plan_turn(&sync->plan, bytes_str(rest), true, &path, &form) : -ENOMEM;
+	_cleanup_(freep) char *key =
+		bytes_dup(bytes_make(object->key.data + base, object->key.size - base));
 
-	if (r == -EINVAL)
-		return copier_refuse(&sync->copier,
-				     "s3://%s/%.*s: no file can have this name, so it is left out",
-				     sync->bucket->name, (int)key.size, key.data);
-	sync->copier.left += r == 0;
-	if (r == 1)
-		r = plan_add(&sync->plan, path.data, rest, object->etag, object->size);
-	return stop_wanted() ? -EINTR : r;
+	if (!key || stop_wanted())
+		return key ? -EINTR : -ENOMEM;
+	return add(sync, key, true, object->etag, object->size);
 }
 
 static int enter_dir(struct copier *copier, struct copier_entry *entry)
@@ -71,7 +82,7 @@ static void stamp_of(const struct stat *st, char ret_stamp[SYNC_STAMP])
 int sync_stamp(struct sync *sync, const char *path, char ret_stamp[SYNC_STAMP])
 {
 	struct stat st;
-	int r = access_stat(sync->access, path, &st);
+	int r = access_stat(sync->plan.access, path, &st);
 
 	*ret_stamp = '\0';
 	if (r == 0)
@@ -81,39 +92,27 @@ int sync_stamp(struct sync *sync, const char *path, char ret_stamp[SYNC_STAMP])
 
 static int add_file(struct copier *census, struct copier_entry *entry)
 {
-	struct sync *sync = census->arg;
-	_cleanup_(buf_done) struct buf key = { 0 };
 	char stamp[SYNC_STAMP];
-	enum bucket_form form;
-	int r = 0;
 
-	if (strncmp(entry->path, PLAN_FILES, strlen(PLAN_FILES)) == 0)
+	if (!S_ISREG(entry->st.st_mode) ||
+	    strncmp(entry->path, PLAN_FILES, strlen(PLAN_FILES)) == 0)
 		return 0;
-	if (S_ISREG(entry->st.st_mode))
-		r = plan_turn(&sync->plan, bytes_str(entry->path), false, &key, &form);
-	if (r == -EINVAL)
-		return copier_refuse(&sync->copier,
-				     "%s: %s: the layout %s has another meaning for this name, so "
-				     "it is left out",
-				     sync->copier.store, entry->path, sync->layout->name);
-	sync->copier.left += sync->up && r == 0;
 	stamp_of(&entry->st, stamp);
-	return r == 1 ? plan_add(&sync->plan, entry->path, "", stamp, (uint64_t)entry->st.st_size) :
-			r;
+	return add(census->arg, entry->path, false, stamp, (uint64_t)entry->st.st_size);
 }
 
 static int look_at_both(struct sync *sync)
 {
 	static const struct copier_sink sink = { .enter = enter_dir, .leaf = add_file };
 	struct copier census = {
-		.from = sync->access, .store = sync->copier.store, .sink = &sink, .arg = sync
+		.from = sync->plan.access, .store = sync->copier.store, .sink = &sink, .arg = sync
 	};
 	int r = plan_begin(&sync->plan);
 
 	sync->copier.left = 0;
 	if (r == 0)
 		r = bucket_list(sync->bucket, buf_bytes(&sync->plan.base), add_object, sync);
-	if (r == 0 && sync->access)
+	if (r == 0 && sync->plan.access)
 		r = copier_run(&census);
 	/* What could not be read would look as if it had been removed. */
 	return r == 0 && census.failed ? -EIO : r;
@@ -124,6 +123,7 @@ static int look_at_both(struct sync *sync)
 struct batch {
 	struct task tasks[BATCH];
 	unsigned count;
+	atomic_uint next, lanes;
 };
 
 static void batch_done(struct batch *batch)
@@ -132,26 +132,21 @@ static void batch_done(struct batch *batch)
 		task_done(&batch->tasks[--batch->count]);
 }
 
-struct lane {
-	struct batch *batch;
-	unsigned number;
-	pthread_t thread;
-};
-
 static void *run_lane(void *arg)
 {
-	const struct lane *lane = arg;
+	struct batch *batch = arg;
+	const unsigned lane = atomic_fetch_add(&batch->lanes, 1);
 
-	for (unsigned i = lane->number; i < lane->batch->count; i += S3_LANES) {
-		lane->batch->tasks[i].lane = lane->number;
-		task_ask(&lane->batch->tasks[i]);
+	for (unsigned i; (i = atomic_fetch_add(&batch->next, 1)) < batch->count;) {
+		batch->tasks[i].lane = lane;
+		task_ask(&batch->tasks[i]);
 	}
 	return NULL;
 }
 
 static int run_lanes(struct batch *batch)
 {
-	struct lane lanes[S3_LANES];
+	pthread_t threads[S3_LANES];
 	unsigned started = 0;
 	pthread_attr_t attr;
 	int r = 0;
@@ -159,13 +154,12 @@ static int run_lanes(struct batch *batch)
 	pthread_attr_init(&attr);
 	pthread_attr_setstacksize(&attr, STACK);
 	while (r == 0 && started < MIN(batch->count, S3_LANES)) {
-		lanes[started] = (struct lane){ .batch = batch, .number = started };
-		r = -pthread_create(&lanes[started].thread, &attr, run_lane, &lanes[started]);
+		r = -pthread_create(&threads[started], &attr, run_lane, batch);
 		started += r == 0;
 	}
 	pthread_attr_destroy(&attr);
 	while (started)
-		pthread_join(lanes[--started].thread, NULL);
+		pthread_join(threads[--started], NULL);
 	return r;
 }
 
@@ -187,7 +181,7 @@ static int run_batch(struct sync *sync, struct batch *batch)
 	if (r >= 0)
 		r = run_lanes(batch);
 	/* What is in the bucket already is kept in mind, also when one has failed. */
-	for (unsigned i = 0; r >= 0 && i < batch->count && (sync->up || !error); i++) {
+	for (unsigned i = 0; r >= 0 && i < batch->count && (sync->plan.up || !error); i++) {
 		int done = error && batch->tasks[i].error ? 0 : task_finish(&batch->tasks[i]);
 
 		error = error ? error : done;
@@ -214,7 +208,7 @@ int sync_run(struct sync *sync)
 	uint64_t count = 0;
 	int r, kept;
 
-	progress_begin(&sync->progress, sync->up ? "export" : "import", "file");
+	progress_begin(&sync->progress, sync->plan.up ? "export" : "import", "file");
 	r = look_at_both(sync);
 	memset(sync->counts, 0, sizeof(sync->counts));
 	if (r == 0)
@@ -224,8 +218,8 @@ int sync_run(struct sync *sync)
 	kept = plan_flush(&sync->plan);
 	if (r == 0)
 		r = kept;
-	if (r == 0 && sync->access && !sync->dry)
-		r = access_sync(sync->access);
+	if (r == 0 && sync->plan.access && !sync->dry)
+		r = access_sync(sync->plan.access);
 	progress_end(&sync->progress);
 	return stop_wanted() ? -EINTR : r;
 }
@@ -242,22 +236,21 @@ static int guess_object(void *arg, const struct s3_object *object)
 {
 	struct guess *guess = arg;
 	struct plan *plan = &guess->sync->plan;
-	const char *prefix = guess->sync->bucket->prefix;
+	const struct bytes key = object->key;
 	_cleanup_(buf_done) struct buf path = { 0 };
 	enum bucket_form form;
 
 	for (size_t i = 0; i < 2 * BUCKET_LAYOUTS; i++) {
 		const struct bucket_layout *layout = &bucket_layouts[i / 2];
-		const struct bytes key = object->key;
 
 		if ((guess->sync->layout && guess->sync->layout != layout) ||
-		    layout_base(layout, prefix, i % 2, &plan->base) < 0 ||
+		    layout_base(layout, guess->sync->bucket->prefix, i % 2, &plan->base) < 0 ||
 		    !bytes_starts_with(key, buf_bytes(&plan->base)) ||
 		    layout_turn(layout,
 				bytes_make(key.data + plan->base.size, key.size - plan->base.size),
 				true, NULL, &path, &form) != 1)
 			continue;
-		guess->sync->layout = plan->layout = layout;
+		plan->layout = layout;
 		return -ECANCELED;
 	}
 	return ++guess->objects < GUESSES ? 0 : -ECANCELED;
@@ -270,10 +263,8 @@ static int find_layout(struct sync *sync)
 	struct guess guess = { .sync = sync };
 	int r = bucket_list(bucket, bytes_str(bucket->prefix), guess_object, &guess);
 
-	if (r < 0 && r != -ECANCELED)
-		return r;
-	if (sync->plan.layout)
-		return 0;
+	if ((r < 0 && r != -ECANCELED) || sync->plan.layout)
+		return r == -ECANCELED ? 0 : r;
 	sync->plan.layout = sync->layout;
 	if (sync->layout)
 		return layout_base(sync->layout, bucket->prefix, false, &sync->plan.base);
@@ -283,40 +274,27 @@ static int find_layout(struct sync *sync)
 	return -EINVAL;
 }
 
-/* A name for what is kept, of this layout at this place. */
-static int name_file(struct sync *sync)
-{
-	struct plan *plan = &sync->plan;
-	_cleanup_(freep) char *where =
-		str_printf("%s\n%s\n%.*s\n%s", sync->bucket->ops->place(sync->bucket->s3),
-			   sync->bucket->name, (int)plan->base.size, plan->base.data,
-			   sync->layout->name);
-	char digest[SYNC_DIGEST];
-
-	if (!where)
-		return -ENOMEM;
-	sync_digest(bytes_str(where), digest);
-	snprintf(plan->file, sizeof(plan->file), PLAN_FILES "%s-%.12s", sync->layout->name, digest);
-	return 0;
-}
-
 int sync_open(struct sync *sync)
 {
 	struct plan *plan = &sync->plan;
+	_cleanup_(freep) char *where = NULL;
+	char digest[SYNC_DIGEST];
 	uint64_t store = 0;
 	int r = find_layout(sync);
 
 	if (r < 0)
 		return r;
-	if (sync->layout->store)
-		layouts_parse(sync->layout->store, &store);
-	plan->below = sync->store_layouts & store ? sync->layout->below : "";
-	plan->glob = sync->glob;
-	plan->access = sync->access;
-	plan->up = sync->up;
-	r = name_file(sync);
-	if (r == 0)
-		r = plan_open(plan);
+	if (plan->layout->store)
+		layouts_parse(plan->layout->store, &store);
+	plan->below = sync->store_layouts & store ? plan->layout->below : "";
+	where = str_printf("%s\n%s\n%.*s\n%s", sync->bucket->ops->place(sync->bucket->s3),
+			   sync->bucket->name, (int)plan->base.size, plan->base.data,
+			   plan->layout->name);
+	if (!where)
+		return -ENOMEM;
+	sync_digest(bytes_str(where), digest);
+	snprintf(plan->file, sizeof(plan->file), PLAN_FILES "%s-%.12s", plan->layout->name, digest);
+	r = plan_open(plan);
 	return r < 0 ? say_why(NULL, r) : 0;
 }
 

@@ -70,13 +70,13 @@ struct plan {
 	const struct bucket_layout *layout;
 	const char *below; /* where files of the layout begin in the store */
 	const char *glob;  /* of the sessions that count; NULL: all */
-	bool up;	   /* the order of tasks, plan_next() */
+	bool up;	   /* an export */
 	struct buf base;
 	struct sqlite3 *db;
 	struct sqlite3_stmt *statements[PLAN_TEXTS];
 	bool waits;	       /* a task that has been read, but not given: */
 	int64_t rank;	       /* of the last one, in its folder */
-	struct access *access; /* NULL: nothing is kept */
+	struct access *access; /* NULL: there is no store yet, in a dry run */
 	char file[64];
 	struct buf news; /* lines for the file */
 	uint64_t lines;
@@ -109,14 +109,11 @@ struct sync {
 	struct copier copier; /* of an import: writes to copier.to; its progress is silent */
 	const struct bucket *bucket;
 	const struct bucket_layout *layout; /* NULL: find out */
-	struct access *access;		    /* NULL: there is no store yet, in a dry run */
 	uint64_t store_layouts;
-	const char *glob;
-	bool up; /* export */
 	bool drop, dry;
 	uint64_t counts[SYNC_COUNTS]; /* of a run */
 	struct progress progress;
-	struct plan plan;
+	struct plan plan; /* glob, up and access are the caller's */
 };
 
 /* Prepares, and finds out the layout of the bucket.  0, or -errno after a sentence. */

@@ -24,7 +24,7 @@ struct backup {
 	bool json;
 	bool force;
 	uint64_t keep;
-	struct bucket_where where;
+	struct s3_options where;
 };
 
 static int take_keep(void *field, const char *value, char **ret_why)

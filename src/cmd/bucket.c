@@ -24,7 +24,7 @@ int cmd_take_style(void *field, const char *value, char **ret_why)
 	return host || strcmp(value, "path") == 0 ? 0 : -EINVAL;
 }
 
-int cmd_judge_where(const struct command *command, const struct bucket_where *where, bool others,
+int cmd_judge_where(const struct command *command, const struct s3_options *where, bool others,
 		    const char *operand)
 {
 	if (!others && !where->endpoint && !where->region && !where->style)
@@ -53,39 +53,24 @@ const struct bucket_layout *cmd_find_layout(const char *name)
 static void report(struct sync *sync)
 {
 	const struct copier *copier = &sync->copier;
-	const struct {
-		const char *name, *words;
-		uint64_t count;
-	} counts[] = {
-		{ "created", "created", sync->counts[SYNC_CREATED] },
-		{ "replaced", "replaced", sync->counts[SYNC_REPLACED] },
-		{ "deleted", "deleted", sync->counts[SYNC_DELETED] },
-		{ "unchanged", "unchanged", sync->counts[SYNC_UNCHANGED] },
-		{ "left_out", "left out", copier->left },
-		{ "conflicts", "changed on both sides", sync->counts[SYNC_CONFLICTS] },
-		{ "failed", "failed", copier->failed },
-	};
-	json_t *object = copier->list.json && !sync->dry ? json_object() : NULL;
+	const uint64_t *counts = sync->counts;
 	char bytes[UNITS_TEXT];
 
 	if (copier->list.json && sync->dry)
 		return say_list_end(&sync->copier.list);
-	for (size_t i = 0; i < ARRAY_SIZE(counts); i++) {
-		if (object)
-			json_object_set_new(object, counts[i].name,
-					    json_integer((json_int_t)counts[i].count));
-		else if (counts[i].count || i < 4)
-			printf("%s%" PRIu64 " %s",
-			       i	 ? ", " :
-			       sync->dry ? "it would be: " :
-					   "",
-			       counts[i].count, counts[i].words);
-	}
-	if (object) {
-		json_object_set_new(object, "bytes", json_integer((json_int_t)copier->bytes));
-		return say_json(object);
-	}
-	printf("; %s written\n", units_show_size(copier->bytes, bytes));
+	if (copier->list.json)
+		return say_json(json_pack("{sI sI sI sI sI sI sI sI}", "created",
+					  counts[SYNC_CREATED], "replaced", counts[SYNC_REPLACED],
+					  "deleted", counts[SYNC_DELETED], "unchanged",
+					  counts[SYNC_UNCHANGED], "conflicts",
+					  counts[SYNC_CONFLICTS], "failed", copier->failed,
+					  "left_out", copier->left, "bytes", copier->bytes));
+	printf("%s%" PRIu64 " created, %" PRIu64 " replaced, %" PRIu64 " deleted, %" PRIu64
+	       " unchanged, %" PRIu64 " changed on both sides, %" PRIu64 " left out, %" PRIu64
+	       " failed; %s written\n",
+	       sync->dry ? "it would be: " : "", counts[SYNC_CREATED], counts[SYNC_REPLACED],
+	       counts[SYNC_DELETED], counts[SYNC_UNCHANGED], counts[SYNC_CONFLICTS], copier->left,
+	       copier->failed, units_show_size(copier->bytes, bytes));
 	fflush(stdout);
 }
 
@@ -144,8 +129,7 @@ int cmd_sync_run(const struct cmd_sync *cmd, struct options *options, char **ope
 					 .progress.fd = -1 },
 			     .bucket = &bucket,
 			     .layout = cmd->layout,
-			     .glob = cmd->session,
-			     .up = up,
+			     .plan = { .glob = cmd->session, .up = up },
 			     .drop = cmd->drop,
 			     .dry = cmd->dry };
 	int status;
@@ -158,7 +142,7 @@ int cmd_sync_run(const struct cmd_sync *cmd, struct options *options, char **ope
 		if (store_open(store, flags, options, &files) < 0 ||
 		    cmd_read_layouts(store, options, &sync.store_layouts) < 0)
 			return CMD_FAILED;
-	sync.access = sync.copier.to = files;
+	sync.plan.access = sync.copier.to = files;
 	status = run_open(&sync, cmd);
 	copier_done(&sync.copier);
 	return status;

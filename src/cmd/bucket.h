@@ -20,7 +20,7 @@ int cmd_take_style(void *field, const char *value, char **ret_why);
 			  "--endpoint, else host")
 
 struct cmd_sync {
-	struct bucket_where where;
+	struct s3_options where;
 	const struct bucket_layout *layout;
 	const char *session;
 	bool watch, drop, dry, json;
@@ -39,7 +39,7 @@ struct cmd_sync {
 		CMD_WHERE(type, field.where)
 
 /* CMD_DONE where no option was given that only a bucket has; else it says so. */
-int cmd_judge_where(const struct command *command, const struct bucket_where *where, bool others,
+int cmd_judge_where(const struct command *command, const struct s3_options *where, bool others,
 		    const char *operand);
 /* The same of import and export. */
 int cmd_judge_sync(const struct command *command, const struct cmd_sync *sync, bool others,

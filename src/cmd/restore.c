@@ -8,7 +8,7 @@ struct restore {
 	struct options options;
 	bool json;
 	bool force;
-	struct bucket_where where;
+	struct s3_options where;
 };
 
 static const struct cmd_option restore_options[] = {
