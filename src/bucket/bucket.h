@@ -61,9 +61,9 @@ struct bucket_layout {
 };
 extern const struct bucket_layout bucket_layouts[BUCKET_LAYOUTS];
 
-/* The base, or the other one; -ENOENT: there is no other. */
-int layout_base(const struct bucket_layout *layout, const char *prefix, bool other,
-		struct buf *base);
+/* Finds out by the first objects which layout (NULL: any) and which base a bucket has, or may have.
+ * 0, or -errno after a sentence. */
+int layout_find(const struct bucket *bucket, const struct bucket_layout **layout, struct buf *base);
 /* The path of an object, or the key of a file (with FORM_PARTS, what the keys of its parts begin
  * with), with a NUL that does not count: 1; 0: it is none of this layout, or the session does not
  * fit the pattern of the shell (NULL: all); -EINVAL: it would be, but has a name that the other

@@ -6,8 +6,11 @@
 #include <fnmatch.h>
 
 #include "backend/base/cleanup.h"
+#include "backend/base/log.h"
 #include "fs/base/names.h"
 #include "fs/base/template.h"
+
+enum { GUESSES = 1000 }; /* objects that tell the layout */
 
 #define SAME(template) template, template
 
@@ -43,22 +46,6 @@ const struct bucket_layout bucket_layouts[BUCKET_LAYOUTS] = {
 		     { "{u}/{s}/{K}.list.hash", "{u|safe}/{s|safe}/{K}.hash", FORM_TEXT },
 		     { "{u}/{s}/{K}.json", "{u|safe}/{s|safe}/{K}.json" } } },
 };
-
-int layout_base(const struct bucket_layout *layout, const char *prefix, bool other,
-		struct buf *base)
-{
-	const bool slash =
-		*prefix && (layout->joined || !bytes_ends_with(bytes_str(prefix), BYTES("/")));
-
-	if (other && (!layout->other || (*prefix && layout->joined)))
-		return -ENOENT;
-	buf_clear(base);
-	return buf_printf(base, "%s%s%s",
-			  *prefix ? prefix :
-			  other	  ? "" :
-				    layout->base,
-			  slash ? "/" : "", other ? layout->other : "");
-}
 
 /* Whether a file can have this path, and this key a line of its own. */
 static bool is_path(struct bytes path)
@@ -146,4 +133,72 @@ int layout_turn(const struct bucket_layout *layout, struct bytes from, bool to_p
 	if (r < 0 || *ret_form == FORM_PARTS)
 		return r;
 	return r == 1 && bytes_equal(buf_bytes(&back), from) ? 1 : -EINVAL;
+}
+
+/* ---- Finding it out ---- */
+
+static int layout_base(const struct bucket_layout *layout, const char *prefix, bool other,
+		       struct buf *base)
+{
+	const bool slash =
+		*prefix && (layout->joined || !bytes_ends_with(bytes_str(prefix), BYTES("/")));
+
+	if (other && (!layout->other || (*prefix && layout->joined)))
+		return -ENOENT;
+	buf_clear(base);
+	return buf_printf(base, "%s%s%s",
+			  *prefix ? prefix :
+			  other	  ? "" :
+				    layout->base,
+			  slash ? "/" : "", other ? layout->other : "");
+}
+
+struct guess {
+	const char *prefix;
+	const struct bucket_layout *named, *layout; /* NULL: any, none */
+	struct buf *base;
+	unsigned objects;
+};
+
+/* The layout and the base by which an object is one of it. */
+static int guess_object(void *arg, const struct s3_object *object)
+{
+	struct guess *guess = arg;
+	const struct bytes key = object->key;
+	_cleanup_(buf_done) struct buf path = { 0 };
+	enum bucket_form form;
+
+	for (size_t i = 0; i < 2 * BUCKET_LAYOUTS; i++) {
+		const struct bucket_layout *layout = &bucket_layouts[i / 2];
+
+		if ((guess->named && guess->named != layout) ||
+		    layout_base(layout, guess->prefix, i % 2, guess->base) < 0 ||
+		    !bytes_starts_with(key, buf_bytes(guess->base)) ||
+		    layout_turn(layout,
+				bytes_make(key.data + guess->base->size,
+					   key.size - guess->base->size),
+				true, NULL, &path, &form) != 1)
+			continue;
+		guess->layout = layout;
+		return -ECANCELED;
+	}
+	return ++guess->objects < GUESSES ? 0 : -ECANCELED;
+}
+
+int layout_find(const struct bucket *bucket, const struct bucket_layout **layout, struct buf *base)
+{
+	struct guess guess = { .prefix = bucket->prefix, .named = *layout, .base = base };
+	int r = bucket_list(bucket, bytes_str(bucket->prefix), guess_object, &guess);
+
+	if (r < 0 && r != -ECANCELED)
+		return r;
+	if (!guess.layout && *layout)
+		return layout_base(*layout, bucket->prefix, false, base);
+	*layout = guess.layout;
+	if (*layout)
+		return 0;
+	log_error("%s: no object there is one of a layout that sessfs knows; name the prefix that "
+		  "the client uses, or the layout with --layout",
+		  bucket->url);
+	return -EINVAL;
 }

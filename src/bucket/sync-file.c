@@ -25,7 +25,7 @@ int task_read(struct task *task)
 
 	if (!*task->stamp)
 		return 0;
-	r = access_file_open(task->sync->plan.access, task->path, ACCESS_FILE_READ, &file);
+	r = access_file_open(task->sync->access, task->path, ACCESS_FILE_READ, &file);
 	do {
 		before = task->local.size;
 		if (r == 0)
@@ -209,14 +209,14 @@ static enum move judge(const struct sync *sync, const struct part *part)
 		sync_digest(part->here, digest);
 	const bool here_changed = strcmp(digest, part->digest) != 0;
 	const bool there_changed = strcmp(part->etag, part->known) != 0;
-	const bool source = sync->plan.up ? part->is_here : *part->etag;
-	const bool target = sync->plan.up ? *part->etag : part->is_here;
+	const bool source = sync->up ? part->is_here : *part->etag;
+	const bool target = sync->up ? *part->etag : part->is_here;
 
 	if (!source && target && !sync->drop)
 		return MOVE_NONE;
-	if (sync->plan.up ? !here_changed : !there_changed)
+	if (sync->up ? !here_changed : !there_changed)
 		return source && !here_changed && !there_changed ? MOVE_SAME : MOVE_NONE;
-	if (sync->plan.up ? !there_changed : !here_changed)
+	if (sync->up ? !there_changed : !here_changed)
 		return source ? MOVE_BRING : MOVE_DROP;
 	return source && target ? MOVE_COMPARE : source || target ? MOVE_CONFLICT : MOVE_SAME;
 }
@@ -229,7 +229,7 @@ static int add_new(struct task *task, struct bytes here)
 	enum bucket_form form;
 	uint32_t random = 0;
 	struct part *part;
-	int r = plan_turn(&task->sync->plan, bytes_str(task->path), false, &key, &form);
+	int r = sync_turn(task->sync, bytes_str(task->path), false, &key, &form);
 
 	/* Behind all others, by its name. */
 	for (size_t i = 0; i < task->count; i++) {
@@ -242,8 +242,8 @@ static int add_new(struct task *task, struct bytes here)
 		return -ENOMEM;
 	part->here = here;
 	part->is_here = true;
-	r = buf_printf(&part->key, "%.*s%s", (int)task->sync->plan.base.size,
-		       task->sync->plan.base.data, key.data);
+	r = buf_printf(&part->key, "%.*s%s", (int)task->sync->base.size, task->sync->base.data,
+		       key.data);
 	return r < 0 || form != FORM_PARTS ? r :
 					     buf_printf(&part->key, "%013lld-%06x.jsonl",
 							(long long)now, random & 0xffffff);
@@ -275,7 +275,7 @@ static int split(struct task *task)
 	}
 	whole = parts ? lines_whole(rest) : rest;
 	task->tail = rest;
-	if (r < 0 || !task->sync->plan.up || !is_here || !(whole.size || (!parts && !task->count)))
+	if (r < 0 || !task->sync->up || !is_here || !(whole.size || (!parts && !task->count)))
 		return MIN(r, 0);
 	task->tail = bytes_make(rest.data + whole.size, rest.size - whole.size);
 	return add_new(task, whole);
@@ -293,9 +293,9 @@ void task_ask(struct task *task)
 		part->move = part->why ? MOVE_NONE : judge(sync, part);
 		if (part->move == MOVE_COMPARE)
 			r = compare(task, part);
-		else if (part->move == MOVE_BRING && sync->plan.up && !sync->dry)
+		else if (part->move == MOVE_BRING && sync->up && !sync->dry)
 			r = put(task, part);
-		else if (part->move == MOVE_DROP && sync->plan.up && !sync->dry)
+		else if (part->move == MOVE_DROP && sync->up && !sync->dry)
 			r = drop(task, part);
 		else if (part->move == MOVE_BRING && !sync->dry && (r = fetch(task, part)) == 1)
 			part->move = MOVE_NONE;
@@ -355,7 +355,7 @@ static int write_local(struct task *task)
 	entry.st.st_size = (off_t)content.size;
 	entry.st.st_atim.tv_sec = entry.st.st_mtim.tv_sec = modified;
 	entry.set = modified > 0 ? ACCESS_SET_TIMES : 0;
-	r = r == 2 ? access_remove(sync->plan.access, task->path, false) :
+	r = r == 2 ? access_remove(sync->access, task->path, false) :
 		     copier_file(&sync->copier, &entry);
 	if (r < 0)
 		return copier_fail(&sync->copier, &entry, r) < 0 ? r : 1;
@@ -365,7 +365,7 @@ static int write_local(struct task *task)
 /* What is done, or would be. */
 static void tell(struct sync *sync, const struct part *part)
 {
-	const char *const words[] = { [MOVE_BRING] = sync->plan.up ? "upload" : "download",
+	const char *const words[] = { [MOVE_BRING] = sync->up ? "upload" : "download",
 				      [MOVE_DROP] = "delete",
 				      [MOVE_CONFLICT] = "conflict" };
 	const char *key = part->key.data;
@@ -388,7 +388,7 @@ static void tell(struct sync *sync, const struct part *part)
 static int finish_part(struct task *task, struct part *part, bool is_last)
 {
 	struct sync *sync = task->sync;
-	const bool comes = part->move == MOVE_BRING && !sync->plan.up;
+	const bool comes = part->move == MOVE_BRING && !sync->up;
 	struct bytes here = comes ? buf_bytes(&part->there) : part->here;
 	char digest[SYNC_DIGEST] = "";
 
@@ -396,7 +396,7 @@ static int finish_part(struct task *task, struct part *part, bool is_last)
 	sync->counts[SYNC_REPLACED] += part->move == MOVE_BRING && part->replaces;
 	sync->counts[SYNC_DELETED] += part->move == MOVE_DROP;
 	sync->counts[SYNC_CONFLICTS] += part->move == MOVE_CONFLICT;
-	sync->copier.bytes += part->move == MOVE_BRING && sync->plan.up ? here.size : 0;
+	sync->copier.bytes += part->move == MOVE_BRING && sync->up ? here.size : 0;
 	tell(sync, part);
 	if (sync->dry || part->move == MOVE_NONE || part->move == MOVE_CONFLICT)
 		return 0;
@@ -411,7 +411,7 @@ static int finish_part(struct task *task, struct part *part, bool is_last)
 	snprintf(part->known, S3_ETAG, "%s", part->etag);
 	snprintf(part->digest, SYNC_DIGEST, "%s", digest);
 	cut_lines(&here, INT64_MAX, &part->lines);
-	return plan_keep(&sync->plan, task, part);
+	return sync_keep(sync, task, part);
 }
 
 int task_finish(struct task *task)
@@ -428,7 +428,7 @@ int task_finish(struct task *task)
 	}
 	if (task->error)
 		return say_why(why, task->error);
-	if (r == 0 && !sync->plan.up && !sync->dry)
+	if (r == 0 && !sync->up && !sync->dry)
 		r = write_local(task);
 	for (size_t i = 0; r == 0 && i < task->count; i++) {
 		same &= task->parts[i].move == MOVE_SAME && *task->parts[i].etag;

@@ -129,7 +129,8 @@ int cmd_sync_run(const struct cmd_sync *cmd, struct options *options, char **ope
 					 .progress.fd = -1 },
 			     .bucket = &bucket,
 			     .layout = cmd->layout,
-			     .plan = { .glob = cmd->session, .up = up },
+			     .glob = cmd->session,
+			     .up = up,
 			     .drop = cmd->drop,
 			     .dry = cmd->dry };
 	int status;
@@ -142,7 +143,7 @@ int cmd_sync_run(const struct cmd_sync *cmd, struct options *options, char **ope
 		if (store_open(store, flags, options, &files) < 0 ||
 		    cmd_read_layouts(store, options, &sync.store_layouts) < 0)
 			return CMD_FAILED;
-	sync.plan.access = sync.copier.to = files;
+	sync.access = sync.copier.to = files;
 	status = run_open(&sync, cmd);
 	copier_done(&sync.copier);
 	return status;
