@@ -33,10 +33,7 @@ void *s3_sha256(void *digest, struct bytes data, char ret_text[S3_HASH]);
 int s3_encode_pairs(const struct s3_pair *pairs, struct buf *text);
 /* An ETag without its quotes. */
 void s3_unquote(const char *text, char ret_etag[S3_ETAG]);
-/* A setting from $variable, unless that is NULL, or the profile in ~/.aws; NULL: none. */
-char *s3_setting(const char *variable, const char *setting);
 /* From the environment, ~/.aws, or for a token of web identity.  0, or -errno and a sentence. */
 int credentials_find(struct s3 *s3, char **ret_why);
-void credentials_done(struct s3 *s3);
 
 #endif

@@ -92,7 +92,8 @@ static int run_backup(void *values, char **operands)
 	stop_watch();
 	if (bucket_is(operands[1]))
 		return run_bucket(backup, &copy);
-	status = cmd_judge_where(&cmd_backup, &backup->where, backup->keep, operands[1]);
+	status = cmd_judge_bucket(&cmd_backup, operands[1], &backup->keep,
+				  sizeof(*backup) - offsetof(struct backup, keep));
 	if (status != CMD_DONE)
 		return status;
 	if (copy_judge(&copy) < 0 || settle(copy.from) < 0 || copy_run(&copy) < 0)

@@ -24,22 +24,16 @@ int cmd_take_style(void *field, const char *value, char **ret_why)
 	return host || strcmp(value, "path") == 0 ? 0 : -EINVAL;
 }
 
-int cmd_judge_where(const struct command *command, const struct s3_options *where, bool others,
-		    const char *operand)
+int cmd_judge_bucket(const struct command *command, const char *operand, const void *options,
+		     size_t size)
 {
-	if (!others && !where->endpoint && !where->region && !where->style)
-		return CMD_DONE;
-	return cmd_misused(command, "%s is no bucket, and these options are for one: s3://BUCKET",
-			   operand);
-}
-
-int cmd_judge_sync(const struct command *command, const struct cmd_sync *sync, bool others,
-		   const char *operand)
-{
-	return cmd_judge_where(command, &sync->where,
-			       others || sync->layout || sync->session || sync->watch ||
-				       sync->every || sync->drop,
-			       operand);
+	for (const char *byte = options; byte < (const char *)options + size; byte++)
+		if (*byte)
+			return cmd_misused(command,
+					   "%s is no bucket, and these options are for one: "
+					   "s3://BUCKET",
+					   operand);
+	return CMD_DONE;
 }
 
 const struct bucket_layout *cmd_find_layout(const char *name)
@@ -117,30 +111,32 @@ static int run_open(struct sync *sync, const struct cmd_sync *cmd)
 	return r < 0 || sync->copier.failed || sync->counts[SYNC_CONFLICTS] ? CMD_FAILED : CMD_DONE;
 }
 
-int cmd_sync_run(const struct cmd_sync *cmd, struct options *options, char **operands, bool up)
+int cmd_sync_run(const struct cmd_sync *cmd, struct options *options, char **operands,
+		 unsigned flags)
 {
-	const unsigned flags = cmd->dry ? 0 : ACCESS_WRITE | (up ? 0 : ACCESS_CREATE);
+	const bool up = flags & CMD_UP, dry = flags & CMD_DRY;
 	const char *store = operands[0];
 	_cleanup_(bucket_done) struct bucket bucket = { 0 };
 	_cleanup_(access_closep) struct access *files = NULL;
 	struct sync sync = { .copier = { .store = store,
 					 .flags = COPIER_ROWS | COPIER_CHECKSUM,
-					 .list.json = cmd->json,
+					 .list.json = flags & CMD_AS_JSON,
 					 .progress.fd = -1 },
 			     .bucket = &bucket,
 			     .layout = cmd->layout,
 			     .glob = cmd->session,
 			     .up = up,
 			     .drop = cmd->drop,
-			     .dry = cmd->dry };
+			     .dry = dry };
 	int status;
 
 	heap_keep_little();
 	stop_watch();
 	if (bucket_open(operands[1], &cmd->where, &bucket) < 0)
 		return CMD_FAILED;
-	if (!cmd->dry || up || !backend_has_path(store) || access(store, F_OK) == 0)
-		if (store_open(store, flags, options, &files) < 0 ||
+	if (!dry || up || !backend_has_path(store) || access(store, F_OK) == 0)
+		if (store_open(store, dry ? 0 : ACCESS_WRITE | (up ? 0 : ACCESS_CREATE), options,
+			       &files) < 0 ||
 		    cmd_read_layouts(store, options, &sync.store_layouts) < 0)
 			return CMD_FAILED;
 	sync.access = sync.copier.to = files;

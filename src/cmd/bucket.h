@@ -23,8 +23,8 @@ struct cmd_sync {
 	struct s3_options where;
 	const struct bucket_layout *layout;
 	const char *session;
-	bool watch, drop, dry, json;
 	int64_t every; /* nanoseconds */
+	bool watch, drop;
 };
 
 #define CMD_SYNC(type, field)                                                                      \
@@ -38,17 +38,17 @@ struct cmd_sync {
 			"source has no more"),                                                     \
 		CMD_WHERE(type, field.where)
 
-/* CMD_DONE where no option was given that only a bucket has; else it says so. */
-int cmd_judge_where(const struct command *command, const struct s3_options *where, bool others,
-		    const char *operand);
-/* The same of import and export. */
-int cmd_judge_sync(const struct command *command, const struct cmd_sync *sync, bool others,
-		   const char *operand);
+/* CMD_DONE where no option was given that only a bucket has, so all of them are zeros; else it says
+ * so. */
+int cmd_judge_bucket(const struct command *command, const char *operand, const void *options,
+		     size_t size);
 /* The layouts of a store (fs/base/layout.h).  0, or -errno after a sentence. */
 int cmd_read_layouts(const char *store, const struct options *options, uint64_t *ret_layouts);
 /* A layout of a bucket by its name, or NULL. */
 const struct bucket_layout *cmd_find_layout(const char *name);
+enum { CMD_UP = 1, CMD_DRY = 2, CMD_AS_JSON = 4 };
 /* Brings a store to a bucket (up) or a bucket to a store; the command's status. */
-int cmd_sync_run(const struct cmd_sync *cmd, struct options *options, char **operands, bool up);
+int cmd_sync_run(const struct cmd_sync *cmd, struct options *options, char **operands,
+		 unsigned flags);
 
 #endif

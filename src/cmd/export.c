@@ -15,31 +15,26 @@
 
 struct arguments {
 	struct options options;
-	bool force;
+	bool force, dry, json;
 	struct cmd_sync sync;
 };
 
 static int take_layout(void *field, const char *value, char **ret_why)
 {
-	const struct bucket_layout *layout = cmd_find_layout(value);
-
-	*(const struct bucket_layout **)field = layout;
-	return layout ? 0 :
-			str_explain(ret_why, -EINVAL,
-				    "there is no layout '%s' of a bucket; there are strands, "
-				    "strands-snapshots, claude-parts and agentscope",
-				    value);
+	(void)ret_why;
+	*(const struct bucket_layout **)field = cmd_find_layout(value);
+	return cmd_find_layout(value) ? 0 : -EINVAL;
 }
 
 static const struct cmd_option export_options[] = {
 	CMD_YES(struct arguments, force, "force", 'f',
 		"also to a folder that is not empty: replace files of the same name"),
-	{ "layout", 0, "LAYOUT", take_layout, offsetof(struct arguments, sync.layout),
-	  "of a bucket: strands, strands-snapshots, claude-parts or agentscope" },
-	CMD_YES(struct arguments, sync.dry, "dry-run", 'n',
+	CMD_VALUE(struct arguments, sync.layout, "layout", "LAYOUT", take_layout,
+		  "of a bucket: strands, strands-snapshots, claude-parts or agentscope"),
+	CMD_YES(struct arguments, dry, "dry-run", 'n',
 		"with a bucket: change nothing, and print what would be done"),
 	CMD_SYNC(struct arguments, sync),
-	CMD_YES(struct arguments, sync.json, "json", 0, "print JSON"),
+	CMD_JSON(struct arguments),
 	CMD_TABLE,
 };
 
@@ -115,11 +110,14 @@ static int run_export(void *values, char **operands)
 		return cmd_misused(&cmd_export, "an export to a bucket needs --layout: strands, "
 						"strands-snapshots, claude-parts or agentscope");
 	if (bucket_is(operands[1]))
-		return cmd_sync_run(&arguments->sync, &arguments->options, operands, true);
-	r = cmd_judge_sync(&cmd_export, &arguments->sync, arguments->sync.dry, operands[1]);
+		return cmd_sync_run(&arguments->sync, &arguments->options, operands,
+				    CMD_UP | (arguments->dry ? CMD_DRY : 0) |
+					    (arguments->json ? CMD_AS_JSON : 0));
+	arguments->sync.watch |= arguments->dry;
+	r = cmd_judge_bucket(&cmd_export, operands[1], &arguments->sync, sizeof(arguments->sync));
 	if (r != CMD_DONE)
 		return r;
-	if (stream && (arguments->force || arguments->sync.json))
+	if (stream && (arguments->force || arguments->json))
 		return cmd_misused(&cmd_export,
 				   "--force and --json are for a folder, not for a tar stream");
 	if (store_open(operands[0], 0, &arguments->options, &access) < 0)
@@ -140,7 +138,7 @@ static int run_export(void *values, char **operands)
 	if (r < 0 && !stop_wanted() && !copier->stopped)
 		log_error("the export is not complete: %s", strerror(-r));
 	if (!stream)
-		export_report(copier, arguments->sync.json);
+		export_report(copier, arguments->json);
 	copier_done(copier);
 	return r < 0 || copier->failed ? CMD_FAILED : CMD_DONE;
 }

@@ -23,7 +23,7 @@ struct arguments {
 	struct options options;
 	const struct import_layout *layout;
 	const char *to;
-	bool checksum;
+	bool dry, checksum, json;
 	struct cmd_sync sync;
 	struct import import;
 };
@@ -63,12 +63,12 @@ static const struct cmd_option import_options[] = {
 	  "with the layout tree: a directory of the store instead of its root" },
 	{ "from-table", 0, "NAME", cmd_take_text, offsetof(struct arguments, import.from_table),
 	  "with the layout agentscope-rows: the table, instead of agentscope_sessions" },
-	CMD_YES(struct arguments, sync.dry, "dry-run", 'n',
+	CMD_YES(struct arguments, dry, "dry-run", 'n',
 		"change nothing, and print what would be done"),
 	CMD_YES(struct arguments, checksum, "checksum", 'c',
 		"compare the bytes even if size and time are the same"),
 	CMD_SYNC(struct arguments, sync),
-	CMD_YES(struct arguments, sync.json, "json", 0, "print JSON"),
+	CMD_YES(struct arguments, json, "json", 0, "print JSON"),
 	CMD_WRITER,
 };
 
@@ -183,9 +183,9 @@ static int run_with(struct arguments *arguments, char **operands)
 
 	copier->store = operands[0];
 	copier->flags = COPIER_ROWS | COPIER_SETID | (geteuid() == 0 ? COPIER_OWNER : 0) |
-			(arguments->sync.dry ? COPIER_DRY : 0) |
+			(arguments->dry ? COPIER_DRY : 0) |
 			(arguments->checksum ? COPIER_CHECKSUM : 0);
-	copier->list.json = arguments->sync.json;
+	copier->list.json = arguments->json;
 	r = take_all(arguments, operands + 1);
 	error = copier->to && !(copier->flags & COPIER_DRY) ? access_sync(copier->to) : 0;
 	if (error < 0)
@@ -211,7 +211,7 @@ static int run_import(void *values, char **operands)
 {
 	struct arguments *arguments = values;
 	struct copier *copier = &arguments->import.copier;
-	const unsigned flags = arguments->sync.dry ? 0 : ACCESS_WRITE | ACCESS_CREATE;
+	const unsigned flags = arguments->dry ? 0 : ACCESS_WRITE | ACCESS_CREATE;
 	int status;
 
 	if (arguments->to && !arguments->layout->has_to)
@@ -223,12 +223,15 @@ static int run_import(void *values, char **operands)
 		return cmd_misused(&cmd_import, "a bucket stands alone, without --to and "
 						"--checksum");
 	if (bucket_is(operands[1]))
-		return cmd_sync_run(&arguments->sync, &arguments->options, operands, false);
-	status = cmd_judge_sync(&cmd_import, &arguments->sync, false, operands[1]);
+		return cmd_sync_run(&arguments->sync, &arguments->options, operands,
+				    (arguments->dry ? CMD_DRY : 0) |
+					    (arguments->json ? CMD_AS_JSON : 0));
+	status = cmd_judge_bucket(&cmd_import, operands[1], &arguments->sync,
+				  sizeof(arguments->sync));
 	if (status != CMD_DONE)
 		return status;
 	stop_watch();
-	if ((!arguments->sync.dry || has_store(operands[0])) &&
+	if ((!arguments->dry || has_store(operands[0])) &&
 	    store_open(operands[0], flags, &arguments->options, &copier->to) < 0)
 		return CMD_FAILED;
 	if (copier->to && arguments->layout != &import_tree &&

@@ -42,7 +42,8 @@ static int run_restore(void *values, char **operands)
 	stop_watch();
 	if (bucket_is(operands[0]))
 		return run_bucket(restore, &copy);
-	status = cmd_judge_where(&cmd_restore, &restore->where, false, operands[0]);
+	status = cmd_judge_bucket(&cmd_restore, operands[0], &restore->where,
+				  sizeof(restore->where));
 	if (status != CMD_DONE)
 		return status;
 	if (copy_judge(&copy) < 0 || copy_run(&copy) < 0)
