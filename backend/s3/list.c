@@ -67,29 +67,12 @@ void s3_unquote(const char *text, char ret_etag[S3_ETAG])
 	snprintf(ret_etag, S3_ETAG, "%.*s", (int)strcspn(text, "\""), text);
 }
 
-/* In an encoded listing, a blank is a plus sign. */
-static int read_key(struct bytes object, bool encoded, struct buf *key)
-{
-	_cleanup_(buf_done) struct buf text = { 0 };
-	char *decoded;
-	int size, r = s3_text(object, "Key", &text);
-
-	if (r < 0 || !encoded)
-		return r < 0 ? r : buf_append_bytes(key, buf_bytes(&text));
-	for (char *at = text.data; (at = strchr(at, '+'));)
-		*at = ' ';
-	decoded = curl_easy_unescape(NULL, text.data, (int)text.size, &size);
-	r = decoded ? buf_append(key, decoded, (size_t)size) : -ENOMEM;
-	curl_free(decoded);
-	return r;
-}
-
 static int take_object(struct bytes xml, bool encoded, s3_object_fn *fn, void *arg)
 {
 	_cleanup_(buf_done) struct buf key = { 0 }, etag = { 0 }, size = { 0 };
-	struct s3_object object = { 0 };
-	char unquoted[S3_ETAG];
-	int r = read_key(xml, encoded, &key);
+	char unquoted[S3_ETAG], *decoded;
+	struct s3_object object = { .etag = unquoted };
+	int length, r = s3_text(xml, "Key", &key);
 
 	if (r == 0)
 		r = s3_text(xml, "ETag", &etag);
@@ -97,11 +80,16 @@ static int take_object(struct bytes xml, bool encoded, s3_object_fn *fn, void *a
 		r = s3_text(xml, "Size", &size);
 	if (r < 0)
 		return r == -ENOENT ? -EBADMSG : r;
-	object.key = buf_bytes(&key);
+	/* In an encoded listing, a blank is a plus sign. */
+	for (char *at = key.data; encoded && (at = strchr(at, '+'));)
+		*at = ' ';
+	decoded = encoded ? curl_easy_unescape(NULL, key.data, (int)key.size, &length) : NULL;
+	object.key = encoded ? bytes_make(decoded, (size_t)length) : buf_bytes(&key);
 	object.size = strtoull(size.data, NULL, 10);
 	s3_unquote(etag.data, unquoted);
-	object.etag = unquoted;
-	return fn(arg, &object);
+	r = encoded && !decoded ? -ENOMEM : fn(arg, &object);
+	curl_free(decoded);
+	return r;
 }
 
 /* token: where the page begins; gets the next one, or nothing. */

@@ -94,57 +94,59 @@ static int put_slice(struct twin *twin, uint64_t at, uint64_t most, struct s3_re
 	return r;
 }
 
-static int put_parts(struct twin *twin, struct bytes upload, const char *condition)
+/* Sends the parts, and appends what tells the server that they are all. */
+static int put_parts(struct twin *twin, struct bytes upload, struct buf *list)
 {
 	const uint64_t size = (twin->file.size / PARTS_MAX / BLOCK + 1) * BLOCK;
-	_cleanup_(buf_done) struct buf list = { 0 };
-	_cleanup_(s3_request_done) struct s3_request end = { .method = "POST",
-							     .key = bytes_str(twin->key),
-							     .query = { { "uploadId", upload } },
-							     .headers = { condition } };
-	int r = buf_append_str(&list, "<CompleteMultipartUpload>");
+	int r = buf_append_str(list, "<CompleteMultipartUpload>");
 
 	for (uint64_t at = 0; r == 0 && at < twin->file.size; at += size) {
 		char number[24];
-		_cleanup_(s3_request_done) struct s3_request put = { 0 };
+		_cleanup_(s3_request_done) struct s3_request put = {
+			.query = { { "partNumber", { number, 0 } }, { "uploadId", upload } }
+		};
 
 		snprintf(number, sizeof(number), "%llu", (unsigned long long)(at / size + 1));
-		put.query[0] = (struct s3_pair){ "partNumber", bytes_str(number) };
-		put.query[1] = (struct s3_pair){ "uploadId", upload };
+		put.query[0].value.size = strlen(number);
 		r = put_slice(twin, at, size, &put);
 		if (r == 0)
 			r = buf_printf(
-				&list,
-				"<Part><PartNumber>%s</PartNumber><ETag>\"%s\"</ETag></Part>",
+				list, "<Part><PartNumber>%s</PartNumber><ETag>\"%s\"</ETag></Part>",
 				number, put.etag);
 	}
-	if (r == 0)
-		r = buf_append_str(&list, "</CompleteMultipartUpload>");
-	end.body = buf_bytes(&list);
-	return r < 0 ? r : bucket_perform(twin->bucket, &end);
+	return r < 0 ? r : buf_append_str(list, "</CompleteMultipartUpload>");
 }
 
 static int put_large(struct twin *twin, const char *sum, const char *condition)
 {
 	const struct bucket *bucket = twin->bucket;
-	const struct bytes key = bytes_str(twin->key);
-	_cleanup_(buf_done) struct buf upload = { 0 };
-	_cleanup_(s3_request_done) struct s3_request begin = {
-		.method = "POST", .key = key, .query = { { "uploads" } }, .headers = { sum }
-	};
-	_cleanup_(s3_request_done) struct s3_request abort = { .method = "DELETE",
-							       .key = key,
-							       .anyway = true };
+	_cleanup_(buf_done) struct buf upload = { 0 }, list = { 0 };
+	_cleanup_(s3_request_done) struct s3_request begin = { .method = "POST",
+							       .key = bytes_str(twin->key),
+							       .query = { { "uploads" } },
+							       .headers = { sum } };
 	int r = bucket_perform(bucket, &begin);
 
 	if (r == 0 && bucket->ops->text(buf_bytes(&begin.data), "UploadId", &upload) < 0)
 		r = say_why("the server begins no multipart upload", -EIO);
 	if (r < 0)
 		return r;
-	r = put_parts(twin, buf_bytes(&upload), condition);
-	abort.query[0] = (struct s3_pair){ "uploadId", buf_bytes(&upload) };
-	if (r < 0)
-		bucket->ops->perform(bucket->s3, &abort);
+	_cleanup_(s3_request_done) struct s3_request end = { .method = "POST",
+							     .key = bytes_str(twin->key),
+							     .query = { { "uploadId",
+									  buf_bytes(&upload) } },
+							     .headers = { condition } };
+	r = put_parts(twin, buf_bytes(&upload), &list);
+	end.body = buf_bytes(&list);
+	if (r == 0)
+		r = bucket_perform(bucket, &end);
+	if (r == 0)
+		return 0;
+	end.method = "DELETE";
+	end.headers[0] = NULL;
+	end.body = bytes_make(NULL, 0);
+	end.anyway = true;
+	bucket->ops->perform(bucket->s3, &end);
 	return r;
 }
 

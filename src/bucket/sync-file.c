@@ -158,43 +158,33 @@ static int compare(struct task *task, struct part *part)
 	return MIN(r, 0);
 }
 
-static int put(struct task *task, struct part *part)
+/* Puts or deletes the object. */
+static int send(struct task *task, struct part *part)
 {
+	const bool drops = part->move == MOVE_DROP;
 	_cleanup_(buf_done) struct buf array = { 0 };
-	_cleanup_(freep) char *match = *part->etag ? str_printf("If-Match: \"%s\"", part->etag) :
-						     strdup("If-None-Match: *");
-	_cleanup_(s3_request_done) struct s3_request request = { .method = "PUT",
-								 .headers = { match },
-								 .body = part->here };
+	_cleanup_(freep) char *match =
+		str_printf(*part->etag ? "If-Match: \"%s\"" : "If-None-Match: *", part->etag);
+	_cleanup_(s3_request_done) struct s3_request request = {
+		.method = drops ? "DELETE" : "PUT", .headers = { drops ? NULL : match }
+	};
 	int r = match ? 0 : -ENOMEM;
 
-	part->move = MOVE_NONE;
-	if (!is_sound(task->form, part->here))
+	if (!drops && !is_sound(task->form, part->here))
 		return leave_out(task, part, "its file is not JSON");
-	if (r == 0 && task->form == FORM_LIST) {
+	if (r == 0 && !drops && task->form == FORM_LIST)
 		r = to_array(part->here, &array);
-		request.body = buf_bytes(&array);
-	}
+	if (!drops)
+		request.body = task->form == FORM_LIST ? buf_bytes(&array) : part->here;
 	if (r == 0)
 		r = ask(task, part, &request);
-	if (r == 0)
-		part->move = MOVE_BRING;
-	if (r != -EEXIST && !(r == 1 && request.status == 404))
+	if (drops || (r != -EEXIST && !(r == 1 && request.status == 404)))
 		return r;
 	/* Another one was faster, or our own first try was carried out and its answer lost. */
 	part->fetched = false;
 	r = compare(task, part);
-	if (!part->why && part->move == MOVE_NONE)
+	if (part->move == MOVE_NONE)
 		part->move = MOVE_CONFLICT;
-	return r;
-}
-
-static int drop(struct task *task, struct part *part)
-{
-	_cleanup_(s3_request_done) struct s3_request request = { .method = "DELETE" };
-	int r = ask(task, part, &request);
-
-	*part->etag = '\0';
 	return r;
 }
 
@@ -293,11 +283,12 @@ void task_ask(struct task *task)
 		part->move = part->why ? MOVE_NONE : judge(sync, part);
 		if (part->move == MOVE_COMPARE)
 			r = compare(task, part);
-		else if (part->move == MOVE_BRING && sync->up && !sync->dry)
-			r = put(task, part);
-		else if (part->move == MOVE_DROP && sync->up && !sync->dry)
-			r = drop(task, part);
-		else if (part->move == MOVE_BRING && !sync->dry && (r = fetch(task, part)) == 1)
+		else if (!sync->dry && sync->up &&
+			 (part->move == MOVE_BRING || part->move == MOVE_DROP))
+			r = send(task, part);
+		else if (!sync->dry && part->move == MOVE_BRING)
+			r = fetch(task, part);
+		if (part->why || (r == 1 && !sync->up))
 			part->move = MOVE_NONE;
 	}
 	task->error = MIN(r, 0);
@@ -305,13 +296,19 @@ void task_ask(struct task *task)
 
 /* ---- The file ---- */
 
-/* The file as it is to be, from what is here and what has come; 1: it is to change, 2: to go. */
-static int join(const struct task *task, struct buf *content, time_t *ret_modified)
+/* The file as it is to be, from what is here and what has come.  1, after a sentence: it is left as
+ * it is. */
+static int write_local(struct task *task)
 {
+	struct sync *sync = task->sync;
+	_cleanup_(buf_done) struct buf content = { 0 };
+	struct copier_entry entry = { .path = task->path, .name = task->path };
 	bool changes = false, stays = task->tail.size;
+	const char *why = NULL;
+	char now[SYNC_STAMP];
+	time_t modified = 0;
 	int r = 0;
 
-	*ret_modified = 0;
 	for (size_t i = 0; r == 0 && i < task->count; i++) {
 		const struct part *part = &task->parts[i];
 		const bool comes = part->move == MOVE_BRING;
@@ -319,44 +316,29 @@ static int join(const struct task *task, struct buf *content, time_t *ret_modifi
 
 		changes |= comes || part->move == MOVE_DROP;
 		stays |= comes || is_kept;
-		if (comes)
-			*ret_modified = MAX(*ret_modified, part->modified);
+		modified = comes ? MAX(modified, part->modified) : modified;
 		if (comes || is_kept)
-			r = buf_append_bytes(content, comes ? buf_bytes(&part->there) : part->here);
+			r = buf_append_bytes(&content,
+					     comes ? buf_bytes(&part->there) : part->here);
 	}
-	if (r == 0)
-		r = buf_append_bytes(content, task->tail);
-	return r < 0 ? r : changes ? 1 + !stays : 0;
-}
-
-/* 1, after a sentence: it is left as it is. */
-static int write_local(struct task *task)
-{
-	struct sync *sync = task->sync;
-	_cleanup_(buf_done) struct buf content = { 0 };
-	struct copier_entry entry = { .path = task->path, .name = task->path };
-	const char *why = NULL;
-	char now[SYNC_STAMP];
-	time_t modified;
-	int r = join(task, &content, &modified);
-
-	if (r <= 0)
+	if (r < 0 || !changes)
 		return r;
+	r = buf_append_bytes(&content, task->tail);
 	if (sync_stamp(sync, task->path, now) < 0 || strcmp(now, task->stamp) != 0)
 		why = "it has changed meanwhile; the next run looks again";
-	else if (r == 1 && import_is_view(&sync->copier, task->path) == 1)
+	else if (stays && import_is_view(&sync->copier, task->path) == 1)
 		why = "it has the name of a view, so it is not imported";
 	if (why)
 		r = copier_refuse(&sync->copier, "%s: %s: %s", sync->copier.store, task->path, why);
-	if (why)
+	if (r < 0 || why)
 		return r < 0 ? r : 1;
 	entry.data = buf_bytes(&content);
 	entry.st.st_mode = S_IFREG | 0644;
 	entry.st.st_size = (off_t)content.size;
 	entry.st.st_atim.tv_sec = entry.st.st_mtim.tv_sec = modified;
 	entry.set = modified > 0 ? ACCESS_SET_TIMES : 0;
-	r = r == 2 ? access_remove(sync->access, task->path, false) :
-		     copier_file(&sync->copier, &entry);
+	r = stays ? copier_file(&sync->copier, &entry) :
+		    access_remove(sync->access, task->path, false);
 	if (r < 0)
 		return copier_fail(&sync->copier, &entry, r) < 0 ? r : 1;
 	return sync_stamp(sync, task->path, task->stamp);
