@@ -202,7 +202,8 @@ static void client_close(struct s3 *s3)
 	free(s3);
 }
 
-static int client_open(const struct s3_options *options, struct s3 **ret_s3, char **ret_why)
+static int client_open(const struct s3_options *options, struct s3 **ret_s3, const char **ret_place,
+		       char **ret_why)
 {
 	struct s3 *s3 = calloc(1, sizeof(*s3));
 	const char *tries = getenv("AWS_MAX_ATTEMPTS");
@@ -223,16 +224,13 @@ static int client_open(const struct s3_options *options, struct s3 **ret_s3, cha
 	s3->signing = s3->region ? str_printf("aws:amz:%s:s3", s3->region) : NULL;
 	s3->ca = s3_setting("AWS_CA_BUNDLE", "ca_bundle");
 	r = s3->bucket && s3->signing ? find_place(s3, options, ret_why) : -ENOMEM;
-	if (r == 0)
-		*ret_s3 = s3;
-	else
+	if (r < 0) {
 		client_close(s3);
-	return r;
-}
-
-static const char *client_place(const struct s3 *s3)
-{
-	return s3->place;
+		return r;
+	}
+	*ret_s3 = s3;
+	*ret_place = s3->place;
+	return 0;
 }
 
 void *s3_sha256(void *digest, struct bytes data, char ret_text[S3_HASH])
@@ -257,7 +255,6 @@ void *s3_sha256(void *digest, struct bytes data, char ret_text[S3_HASH])
 const struct s3_ops s3_ops = {
 	.open = client_open,
 	.close = client_close,
-	.place = client_place,
 	.perform = s3_perform,
 	.list = s3_list,
 	.text = s3_text,

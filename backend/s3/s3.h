@@ -82,11 +82,11 @@ typedef int s3_object_fn(void *arg, const struct s3_object *object);
 
 struct s3;
 struct s3_ops {
-	/* 0, or -errno and a sentence.  Sends nothing. */
-	int (*open)(const struct s3_options *options, struct s3 **ret_s3, char **ret_why);
+	/* 0, or -errno and a sentence.  Sends nothing.  ret_place: "scheme://host[:port]", which
+	 * lives as long. */
+	int (*open)(const struct s3_options *options, struct s3 **ret_s3, const char **ret_place,
+		    char **ret_why);
 	void (*close)(struct s3 *s3); /* NULL is fine */
-	/* "scheme://host[:port]", for what is known of its buckets. */
-	const char *(*place)(const struct s3 *s3);
 	/* 0, or -errno and request->why: -ENOENT (404), -EEXIST (412: a condition does not hold),
 	 * -EACCES (403 and what is wrong with credentials), -EFBIG, -EINTR, -EINVAL (other 4xx),
 	 * -EIO (after the last try). */

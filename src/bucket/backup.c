@@ -250,7 +250,7 @@ static int judge_free(const struct bucket *bucket, const char *name)
 		log_notice(
 			"%s takes no notice of If-None-Match, so a backup of the same name that is "
 			"made at the same time could replace this one",
-			bucket->ops->place(bucket->s3));
+			bucket->place);
 	drop(bucket, beside);
 	return 0;
 }

@@ -46,7 +46,7 @@ int bucket_open(const char *url, const struct s3_options *where, struct bucket *
 		r = -ENOMEM;
 	if (r == 0) {
 		bucket.ops = plugin->s3;
-		r = bucket.ops->open(&options, &bucket.s3, &why);
+		r = bucket.ops->open(&options, &bucket.s3, &bucket.place, &why);
 	}
 	if (r < 0) {
 		free(bucket.name);

@@ -13,6 +13,7 @@ struct bucket {
 	const char *prefix; /* behind BUCKET/, as it was given; "" without one */
 	const struct s3_ops *ops;
 	struct s3 *s3;
+	const char *place; /* "scheme://host[:port]" */
 };
 
 bool bucket_is(const char *operand);
@@ -44,14 +45,12 @@ enum bucket_form {
 	FORM_PARTS,    /* some of the file's lines; the objects follow one another by their keys */
 };
 
-enum { BUCKET_LAYOUTS = 4, BUCKET_KINDS = 4 };
+enum { BUCKET_CLAUDE = 2, BUCKET_LAYOUTS = 4, BUCKET_KINDS = 4 };
 struct bucket_layout {
 	const char *name, *help;
 	const char *base;  /* without a prefix */
 	const char *other; /* what else a base may be: without a prefix, or behind one; or NULL */
 	bool joined;	   /* a slash stands behind any prefix, as its client writes it */
-	const char *below; /* where its files begin in a store that has layout.h's of this name: */
-	const char *store;
 	/* The variable s or S is the session.  Only those with capital letters may have slashes; n
 	 * is a number. */
 	struct {
@@ -59,7 +58,8 @@ struct bucket_layout {
 		enum bucket_form form;
 	} kinds[BUCKET_KINDS];
 };
-extern const struct bucket_layout bucket_layouts[BUCKET_LAYOUTS];
+/* Behind the last one, BUCKET_CLAUDE in a store that has the layout claude (fs/base/layout.h). */
+extern const struct bucket_layout bucket_layouts[BUCKET_LAYOUTS + 1];
 
 /* Finds out by the first objects which layout (NULL: any) and which base a bucket has, or may have.
  * 0, or -errno after a sentence. */

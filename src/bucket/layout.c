@@ -15,7 +15,7 @@ enum { GUESSES = 1000 }; /* objects that tell the layout */
 #define SAME(template) template, template
 
 /* Of kinds that fit a key, the first counts. */
-const struct bucket_layout bucket_layouts[BUCKET_LAYOUTS] = {
+const struct bucket_layout bucket_layouts[BUCKET_LAYOUTS + 1] = {
 	{ .name = "strands",
 	  .help = "objects of Strands' S3SessionManager, one a message",
 	  .base = "/",
@@ -33,18 +33,20 @@ const struct bucket_layout bucket_layouts[BUCKET_LAYOUTS] = {
 		     { SAME("{s}/scopes/{k}/{a}/snapshots/manifest.json") },
 		     { SAME("{s}/scopes/{k}/{a}/snapshots/immutable_history/"
 			    "snapshot_{i}.json") } } },
-	{ .name = "claude-parts",
-	  .help = "transcripts of the Claude Agent SDK's example, in parts",
-	  .base = "",
-	  .below = "claude/projects/",
-	  .store = "claude",
-	  .kinds = { { "{project}/{S}/part-{part}.jsonl", "{project}/{S}.jsonl", FORM_PARTS } } },
+	[BUCKET_CLAUDE] = { .name = "claude-parts",
+			    .help = "transcripts of the Claude Agent SDK's example, in parts",
+			    .base = "",
+			    .kinds = { { "{project}/{S}/part-{part}.jsonl", "{project}/{S}.jsonl",
+					 FORM_PARTS } } },
 	{ .name = "agentscope",
 	  .help = "states of AgentScope's OssAgentStateStore",
 	  .base = "agentscope/state/",
 	  .kinds = { { "{u}/{s}/{K}.list.json", "{u|safe}/{s|safe}/{K}.jsonl", FORM_LIST },
 		     { "{u}/{s}/{K}.list.hash", "{u|safe}/{s|safe}/{K}.hash", FORM_TEXT },
 		     { "{u}/{s}/{K}.json", "{u|safe}/{s|safe}/{K}.json" } } },
+	[BUCKET_LAYOUTS] = { .name = "claude-parts",
+			     .kinds = { { "{project}/{S}/part-{part}.jsonl",
+					  "claude/projects/{project}/{S}.jsonl", FORM_PARTS } } },
 };
 
 /* Whether a file can have this path, and this key a line of its own. */

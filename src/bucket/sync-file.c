@@ -101,7 +101,7 @@ static struct bytes cut_lines(struct bytes *text, int64_t most, int64_t *ret_lin
 /* ---- Objects ---- */
 
 /* 1, or -ENOMEM. */
-static int leave_out(const struct task *task, struct part *part, const char *why)
+static int part_leave_out(const struct task *task, struct part *part, const char *why)
 {
 	part->why = str_printf("s3://%s/%s: %s, so it is left out", task->sync->bucket->name,
 			       part->key.data, why);
@@ -110,7 +110,7 @@ static int leave_out(const struct task *task, struct part *part, const char *why
 
 /* One request about the object, which gets the ETag of the answer: 0; 1: it is not there any more,
  * or is left out; -EEXIST: a condition does not hold; or -errno when going on is useless. */
-static int ask(struct task *task, struct part *part, struct s3_request *request)
+static int part_ask(struct task *task, struct part *part, struct s3_request *request)
 {
 	const struct bucket *bucket = task->sync->bucket;
 	int r;
@@ -124,8 +124,8 @@ static int ask(struct task *task, struct part *part, struct s3_request *request)
 	return r == -ENOENT || r == -EFBIG || r == -EINVAL ? 1 : r;
 }
 
-/* The object as the file has it: as ask(). */
-static int fetch(struct task *task, struct part *part)
+/* The object as the file has it: as part_ask(). */
+static int part_fetch(struct task *task, struct part *part)
 {
 	_cleanup_(s3_request_done) struct s3_request request = { .method = "GET",
 								 .limit = OBJECT_MAX };
@@ -134,8 +134,8 @@ static int fetch(struct task *task, struct part *part)
 	if (part->fetched)
 		return 0;
 	if (part->size > OBJECT_MAX)
-		return leave_out(task, part, "it is larger than 256 MiB");
-	r = ask(task, part, &request);
+		return part_leave_out(task, part, "it is larger than 256 MiB");
+	r = part_ask(task, part, &request);
 	if (r != 0)
 		return r;
 	buf_done(&part->there);
@@ -144,13 +144,13 @@ static int fetch(struct task *task, struct part *part)
 	part->modified = request.modified;
 	r = to_file(task->form, &part->there);
 	part->fetched = r == 0;
-	return r == -EINVAL ? leave_out(task, part, "it is not JSON of this layout") : r;
+	return r == -EINVAL ? part_leave_out(task, part, "it is not JSON of this layout") : r;
 }
 
 /* Finds out whether the object is what the file has. */
-static int compare(struct task *task, struct part *part)
+static int part_compare(struct task *task, struct part *part)
 {
-	int r = fetch(task, part);
+	int r = part_fetch(task, part);
 
 	part->move = r != 0					      ? MOVE_NONE :
 		     bytes_equal(buf_bytes(&part->there), part->here) ? MOVE_SAME :
@@ -159,7 +159,7 @@ static int compare(struct task *task, struct part *part)
 }
 
 /* Puts or deletes the object. */
-static int send(struct task *task, struct part *part)
+static int part_send(struct task *task, struct part *part)
 {
 	const bool drops = part->move == MOVE_DROP;
 	_cleanup_(buf_done) struct buf array = { 0 };
@@ -171,18 +171,18 @@ static int send(struct task *task, struct part *part)
 	int r = match ? 0 : -ENOMEM;
 
 	if (!drops && !is_sound(task->form, part->here))
-		return leave_out(task, part, "its file is not JSON");
+		return part_leave_out(task, part, "its file is not JSON");
 	if (r == 0 && !drops && task->form == FORM_LIST)
 		r = to_array(part->here, &array);
 	if (!drops)
 		request.body = task->form == FORM_LIST ? buf_bytes(&array) : part->here;
 	if (r == 0)
-		r = ask(task, part, &request);
+		r = part_ask(task, part, &request);
 	if (drops || (r != -EEXIST && !(r == 1 && request.status == 404)))
 		return r;
 	/* Another one was faster, or our own first try was carried out and its answer lost. */
 	part->fetched = false;
-	r = compare(task, part);
+	r = part_compare(task, part);
 	if (part->move == MOVE_NONE)
 		part->move = MOVE_CONFLICT;
 	return r;
@@ -191,7 +191,7 @@ static int send(struct task *task, struct part *part)
 /* ---- What is to be done ---- */
 
 /* By the two versions of the file's content and the two of the object. */
-static enum move judge(const struct sync *sync, const struct part *part)
+static enum move part_judge(const struct sync *sync, const struct part *part)
 {
 	char digest[SYNC_DIGEST] = "";
 
@@ -219,7 +219,7 @@ static int add_new(struct task *task, struct bytes here)
 	enum bucket_form form;
 	uint32_t random = 0;
 	struct part *part;
-	int r = sync_turn(task->sync, bytes_str(task->path), false, &key, &form);
+	int r = layout_turn(task->sync->layout, bytes_str(task->path), false, NULL, &key, &form);
 
 	/* Behind all others, by its name. */
 	for (size_t i = 0; i < task->count; i++) {
@@ -256,7 +256,7 @@ static int split(struct task *task)
 			part->lines = INT64_MAX;
 		} else if (!*part->known) {
 			/* Lines that another run has exported may be here already. */
-			r = fetch(task, part);
+			r = part_fetch(task, part);
 			text = buf_bytes(&part->there);
 			part->is_here = r == 0 && text.size && bytes_starts_with(rest, text);
 			cut_lines(&text, part->is_here ? INT64_MAX : 0, &part->lines);
@@ -280,14 +280,14 @@ void task_ask(struct task *task)
 		struct part *part = &task->parts[i];
 
 		part->replaces = part->is_here && *part->etag;
-		part->move = part->why ? MOVE_NONE : judge(sync, part);
+		part->move = part->why ? MOVE_NONE : part_judge(sync, part);
 		if (part->move == MOVE_COMPARE)
-			r = compare(task, part);
+			r = part_compare(task, part);
 		else if (!sync->dry && sync->up &&
 			 (part->move == MOVE_BRING || part->move == MOVE_DROP))
-			r = send(task, part);
+			r = part_send(task, part);
 		else if (!sync->dry && part->move == MOVE_BRING)
-			r = fetch(task, part);
+			r = part_fetch(task, part);
 		if (part->why || (r == 1 && !sync->up))
 			part->move = MOVE_NONE;
 	}
@@ -345,7 +345,7 @@ static int write_local(struct task *task)
 }
 
 /* What is done, or would be. */
-static void tell(struct sync *sync, const struct part *part)
+static void part_tell(struct sync *sync, const struct part *part)
 {
 	const char *const words[] = { [MOVE_BRING] = sync->up ? "upload" : "download",
 				      [MOVE_DROP] = "delete",
@@ -367,7 +367,7 @@ static void tell(struct sync *sync, const struct part *part)
 }
 
 /* Counts what was done with a part, and keeps in mind that both sides are the same. */
-static int finish_part(struct task *task, struct part *part, bool is_last)
+static int part_finish(struct task *task, struct part *part, bool is_last)
 {
 	struct sync *sync = task->sync;
 	const bool comes = part->move == MOVE_BRING && !sync->up;
@@ -379,7 +379,7 @@ static int finish_part(struct task *task, struct part *part, bool is_last)
 	sync->counts[SYNC_DELETED] += part->move == MOVE_DROP;
 	sync->counts[SYNC_CONFLICTS] += part->move == MOVE_CONFLICT;
 	sync->copier.bytes += part->move == MOVE_BRING && sync->up ? here.size : 0;
-	tell(sync, part);
+	part_tell(sync, part);
 	if (sync->dry || part->move == MOVE_NONE || part->move == MOVE_CONFLICT)
 		return 0;
 	if (part->move == MOVE_DROP)
@@ -414,7 +414,7 @@ int task_finish(struct task *task)
 		r = write_local(task);
 	for (size_t i = 0; r == 0 && i < task->count; i++) {
 		same &= task->parts[i].move == MOVE_SAME && *task->parts[i].etag;
-		r = finish_part(task, &task->parts[i], i + 1 == task->count);
+		r = part_finish(task, &task->parts[i], i + 1 == task->count);
 	}
 	sync->counts[SYNC_UNCHANGED] += r == 0 && same;
 	return MIN(r, 0);

@@ -146,23 +146,6 @@ void sync_digest(struct bytes bytes, char ret_digest[SYNC_DIGEST])
 		snprintf(ret_digest + 2 * i, 3, "%02x", digest[i]);
 }
 
-int sync_turn(const struct sync *sync, struct bytes from, bool to_path, struct buf *to,
-	      enum bucket_form *ret_form)
-{
-	_cleanup_(buf_done) struct buf turned = { 0 };
-	const size_t size = strlen(sync->below);
-	int r;
-
-	if (!to_path && !bytes_starts_with(from, bytes_str(sync->below)))
-		return 0;
-	if (!to_path)
-		from = bytes_make(from.data + size, from.size - size);
-	r = layout_turn(sync->layout, from, to_path, sync->glob, &turned, ret_form);
-	if (r == 1 && buf_printf(to, "%s%s", to_path ? sync->below : "", turned.data) < 0)
-		r = -ENOMEM;
-	return r;
-}
-
 static int sync_exec(struct sync *sync, const char *sql)
 {
 	return sqlite3_exec(sync->db, sql, NULL, NULL, NULL) == SQLITE_OK ? 0 : sync_error(sync);
@@ -174,7 +157,7 @@ static int add(struct sync *sync, const char *name, bool is_object, const char *
 {
 	_cleanup_(buf_done) struct buf to = { 0 };
 	enum bucket_form form;
-	int r = sync_turn(sync, bytes_str(name), is_object, &to, &form);
+	int r = layout_turn(sync->layout, bytes_str(name), is_object, sync->glob, &to, &form);
 
 	if (r == -EINVAL)
 		return copier_refuse(&sync->copier, "%s: %s, so it is left out", name,
@@ -308,7 +291,8 @@ static int sync_next(struct sync *sync, bool is_first, struct task *task)
 	r = sync_step(sync, NEXT);
 	sync->waits = r == 1;
 	if (r >= 0)
-		r = task->path ? sync_turn(sync, bytes_str(task->path), false, &key, &task->form) :
+		r = task->path ? layout_turn(sync->layout, bytes_str(task->path), false, NULL, &key,
+					     &task->form) :
 				 -ENOMEM;
 	if (r >= 0)
 		r = sync_ask(sync, PARTS, "s", task->path);
@@ -378,7 +362,7 @@ static int read_line(struct sync *sync, char *line)
 	for (size_t i = 0; i < LINE_FIELDS; i++)
 		if (!(fields[i] = strsep(&line, "\t")))
 			return 0;
-	r = sync_turn(sync, bytes_str(fields[0]), true, &path, &form);
+	r = layout_turn(sync->layout, bytes_str(fields[0]), true, sync->glob, &path, &form);
 	if (r <= 0)
 		return r == -ENOMEM ? r : 0;
 	return know(sync, path.data, fields[0], fields[1], fields[2], strtoll(fields[3], NULL, 10),
@@ -534,17 +518,16 @@ int sync_open(struct sync *sync)
 {
 	_cleanup_(freep) char *where = NULL;
 	char digest[SYNC_DIGEST];
-	uint64_t store = 0;
+	uint64_t claude = 0;
 	int r = layout_find(sync->bucket, &sync->layout, &sync->base);
 
 	if (r < 0)
 		return r;
-	if (sync->layout->store)
-		layouts_parse(sync->layout->store, &store);
-	sync->below = sync->store_layouts & store ? sync->layout->below : "";
-	where = str_printf("%s\n%s\n%.*s\n%s", sync->bucket->ops->place(sync->bucket->s3),
-			   sync->bucket->name, (int)sync->base.size, sync->base.data,
-			   sync->layout->name);
+	layouts_parse("claude", &claude);
+	if (sync->layout == &bucket_layouts[BUCKET_CLAUDE] && sync->store_layouts & claude)
+		sync->layout = &bucket_layouts[BUCKET_LAYOUTS];
+	where = str_printf("%s\n%s\n%.*s\n%s", sync->bucket->place, sync->bucket->name,
+			   (int)sync->base.size, sync->base.data, sync->layout->name);
 	if (!where)
 		return -ENOMEM;
 	sync_digest(bytes_str(where), digest);

@@ -69,8 +69,7 @@ struct sync {
 	uint64_t counts[SYNC_COUNTS]; /* of a run */
 	/* Of sync.c: */
 	struct progress progress;
-	const char *below; /* where files of the layout begin in the store */
-	struct buf base;   /* where keys of it begin in the bucket */
+	struct buf base; /* where keys of it begin in the bucket */
 	struct sqlite3 *db;
 	struct sqlite3_stmt *statements[SYNC_TEXTS];
 	bool waits;	 /* a task that has been read, but not given */
@@ -88,9 +87,6 @@ int sync_run(struct sync *sync);
 /* 0, or -errno after a sentence. */
 int sync_close(struct sync *sync);
 
-/* layout_turn() with what stands before files. */
-int sync_turn(const struct sync *sync, struct bytes from, bool to_path, struct buf *to,
-	      enum bucket_form *ret_form);
 /* A part is the same on both sides now; with an empty known, both are gone. */
 int sync_keep(struct sync *sync, const struct task *task, const struct part *part);
 /* A short name for long bytes. */
