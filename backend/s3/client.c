@@ -73,6 +73,15 @@ static char *s3_setting(const char *variable, const char *setting)
 	return value;
 }
 
+static void credentials_done(struct s3 *s3)
+{
+	for (size_t i = 0; i < CREDENTIALS; i++) {
+		free(s3->credentials[i]);
+		s3->credentials[i] = NULL;
+	}
+	s3->expires = 0;
+}
+
 /* AssumeRoleWithWebIdentity: a token that a platform has put into a file, for credentials. */
 static int exchange(struct s3 *s3, const char *path, const char *role, char **ret_why)
 {
@@ -111,20 +120,14 @@ static int exchange(struct s3 *s3, const char *path, const char *role, char **re
 	buf_clear(&text);
 	if (r == 0 && s3_text(buf_bytes(&request.data), "Expiration", &text) == 0)
 		s3->expires = moment_read(text.data);
-	return r == 0 || r == -EINTR ?
+	if (r == 0)
+		return 0;
+	credentials_done(s3);
+	return r == -EINTR ?
 		       r :
 		       str_explain(ret_why, -EACCES,
 				   "%s gives no credentials for the token of web identity: %s", url,
 				   request.why ? request.why : "it has answered something else");
-}
-
-static void credentials_done(struct s3 *s3)
-{
-	for (size_t i = 0; i < CREDENTIALS; i++) {
-		free(s3->credentials[i]);
-		s3->credentials[i] = NULL;
-	}
-	s3->expires = 0;
 }
 
 int credentials_find(struct s3 *s3, char **ret_why)

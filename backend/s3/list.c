@@ -72,7 +72,7 @@ static int take_object(struct bytes xml, bool encoded, s3_object_fn *fn, void *a
 	_cleanup_(buf_done) struct buf key = { 0 }, etag = { 0 }, size = { 0 };
 	char unquoted[S3_ETAG], *decoded;
 	struct s3_object object = { .etag = unquoted };
-	int length, r = s3_text(xml, "Key", &key);
+	int length = 0, r = s3_text(xml, "Key", &key);
 
 	if (r == 0)
 		r = s3_text(xml, "ETag", &etag);

@@ -269,7 +269,8 @@ static int take_backup(void *arg, const struct s3_object *object)
 
 	if (!key)
 		return -ENOMEM;
-	return fnmatch(stamp_glob, key + backups->name.size, 0) == 0 ?
+	return bytes_starts_with(object->key, backups->name) &&
+			       fnmatch(stamp_glob, key + backups->name.size, 0) == 0 ?
 		       copier_names_add(&backups->keys, key) :
 		       0;
 }

@@ -172,19 +172,15 @@ static int add(struct sync *sync, const char *name, bool is_object, const char *
 static int add_object(void *arg, const struct s3_object *object)
 {
 	struct sync *sync = arg;
-	const size_t base = sync->base.size;
-	_cleanup_(freep) char *key =
-		bytes_dup(bytes_make(object->key.data + base, object->key.size - base));
+	const size_t base = sync->base.size, size = object->key.size - base;
+	_cleanup_(freep) char *key = NULL;
 
+	if (!bytes_starts_with(object->key, buf_bytes(&sync->base)))
+		return 0;
+	key = bytes_dup(bytes_make(object->key.data + base, size));
 	if (!key || stop_wanted())
 		return key ? -EINTR : -ENOMEM;
-	return add(sync, key, true, object->etag, object->size);
-}
-
-static int enter_dir(struct copier *copier, struct copier_entry *entry)
-{
-	(void)copier, (void)entry;
-	return 0;
+	return strlen(key) == size ? add(sync, key, true, object->etag, object->size) : 0;
 }
 
 static void stamp_of(const struct stat *st, char ret_stamp[SYNC_STAMP])
@@ -217,7 +213,7 @@ static int add_file(struct copier *census, struct copier_entry *entry)
 
 static int look_at_both(struct sync *sync)
 {
-	static const struct copier_sink sink = { .enter = enter_dir, .leaf = add_file };
+	static const struct copier_sink sink = { .leaf = add_file };
 	struct copier census = {
 		.from = sync->access, .store = sync->copier.store, .sink = &sink, .arg = sync
 	};
@@ -336,7 +332,9 @@ static int write_lines(struct sync *sync, enum access_how how)
 
 static int flush_lines(struct sync *sync)
 {
-	return sync->access && sync->news.size ? write_lines(sync, ACCESS_FILE_APPEND) : 0;
+	int r = sync->access && sync->news.size ? write_lines(sync, ACCESS_FILE_APPEND) : 0;
+
+	return r < 0 ? say_why(NULL, r) : 0;
 }
 
 int sync_keep(struct sync *sync, const struct task *task, const struct part *part)
@@ -472,42 +470,50 @@ static int run_batch(struct sync *sync, struct batch *batch)
 	}
 	if (r >= 0)
 		r = run_lanes(batch);
+	if (r < 0)
+		return say_why(NULL, r);
 	/* What is in the bucket already is kept in mind, also when one has failed. */
-	for (unsigned i = 0; r >= 0 && i < batch->count && (sync->up || !error); i++) {
+	for (unsigned i = 0; i < batch->count && (sync->up || !error); i++) {
 		int done = error && batch->tasks[i].error ? 0 : task_finish(&batch->tasks[i]);
 
 		error = error ? error : done;
 		progress_add(&sync->progress, 1, 0);
 	}
-	return error ? error : r < 0 ? r : batch->count > 0;
+	return error ? error : batch->count > 0;
+}
+
+/* Finds what differs: 1, or 0 if nothing does. */
+static int find_tasks(struct sync *sync)
+{
+	int r = sync_exec(sync, find);
+
+	if (r == 0)
+		r = sync_ask(sync, COUNT, "");
+	if (r < 0)
+		return say_why(NULL, r);
+	progress_set_total(&sync->progress, column_number(sync, COUNT, 0), 0);
+	sync->counts[SYNC_UNCHANGED] = column_number(sync, COUNT, 1);
+	r = sync_ask(sync, NEXT, "i", (int64_t)sync->up);
+	sync->waits = r == 1;
+	return r < 0 ? say_why(NULL, r) : r;
 }
 
 int sync_run(struct sync *sync)
 {
 	int r, kept;
 
+	memset(sync->counts, 0, sizeof(sync->counts));
 	progress_begin(&sync->progress, sync->up ? "export" : "import", "file");
 	r = look_at_both(sync);
-	memset(sync->counts, 0, sizeof(sync->counts));
-	sync->waits = false;
 	if (r == 0)
-		r = sync_exec(sync, find);
-	if (r == 0)
-		r = sync_ask(sync, COUNT, "");
-	if (r == 1) {
-		progress_set_total(&sync->progress, column_number(sync, COUNT, 0), 0);
-		sync->counts[SYNC_UNCHANGED] = column_number(sync, COUNT, 1);
-		r = sync_ask(sync, NEXT, "i", (int64_t)sync->up);
-		sync->waits = r == 1;
-	}
+		r = find_tasks(sync);
 	while (r == 1 && !stop_wanted()) {
 		_cleanup_(batch_done) struct batch batch = { 0 };
 
 		r = run_batch(sync, &batch);
 	}
 	kept = flush_lines(sync);
-	if (r == 0)
-		r = kept;
+	r = r < 0 ? r : kept;
 	if (r == 0 && sync->access && !sync->dry)
 		r = access_sync(sync->access);
 	progress_end(&sync->progress);
@@ -553,5 +559,5 @@ int sync_close(struct sync *sync)
 	sqlite3_close(sync->db);
 	buf_done(&sync->base);
 	buf_done(&sync->news);
-	return r < 0 ? say_why(NULL, r) : 0;
+	return r;
 }

@@ -207,7 +207,7 @@ static int enter(struct copier *copier, const char *path, const struct stat *st)
 
 	if (r == 0 && copier->judge)
 		r = copier->judge(copier, &described.entry);
-	if (r == 0)
+	if (r == 0 && copier->sink->enter)
 		r = copier->sink->enter(copier, &described.entry);
 	if (r >= 0)
 		return r;
@@ -365,12 +365,6 @@ int copier_run(struct copier *copier)
 	return r;
 }
 
-static int count_dir(struct copier *copier, struct copier_entry *entry)
-{
-	(void)copier, (void)entry;
-	return 0;
-}
-
 static int count_leaf(struct copier *copier, struct copier_entry *entry)
 {
 	copier->progress.items_total++;
@@ -381,7 +375,7 @@ static int count_leaf(struct copier *copier, struct copier_entry *entry)
 
 int copier_count(struct copier *copier)
 {
-	static const struct copier_sink counting = { .enter = count_dir, .leaf = count_leaf };
+	static const struct copier_sink counting = { .leaf = count_leaf };
 	struct copier census = { .from = copier->from,
 				 .sink = &counting,
 				 .arg = copier->arg,
