@@ -149,12 +149,23 @@ env_key = "KEY"
         return self.run("delete", "--force", uuid_of(path))
 
 
+# The time is START when a process begins.
+CLOCK = """const System = Date, begun = System.now(), start = System.parse(process.env.START);
+globalThis.Date = class extends System {
+	constructor(...given) { given.length ? super(...given) : super(Date.now()); }
+	static now() { return start + System.now() - begun; }
+};
+"""
+
+
 class Gemini(Client):
     name, package, binary = "gemini", "@google/gemini-cli@0.61.0", "gemini"
     transcripts = "gemini/tmp/*/chats/*.json*"
     by_minute = True
+    start = None  # by its clock
 
     def prepare(self):
+        self.file("clock.cjs", CLOCK)
         self.file(".gemini/settings.json", {
             "security": {"auth": {"selectedType": "gemini-api-key"}},
             "general": {"disableAutoUpdate": True},
@@ -163,7 +174,9 @@ class Gemini(Client):
         })
 
     def environment(self):
-        return {"GEMINI_API_KEY": "none", "GOOGLE_GEMINI_BASE_URL": self.model.url}
+        clock = {"NODE_OPTIONS": f"--require {self.home}/clock.cjs", "START": self.start}
+        return {"GEMINI_API_KEY": "none", "GOOGLE_GEMINI_BASE_URL": self.model.url,
+                **(clock if self.start else {})}
 
     def first(self, question):
         return self.run("--skip-trust", "-m", "gemini-2.5-flash", "--yolo", "-p", question)
@@ -436,8 +449,12 @@ def deletes(box, client, mount, path):
         same(talks_of(box, mount), before, "sessions, with that one back")
     client.delete(path)
     end_last(client)
-    same(os.path.exists(path), False, f"{path}, which was deleted")
     same(len(talks_of(box, mount)), len(before) - 1, "sessions without it")
+    has_back(box, mount, path, data)
+
+
+def has_back(box, mount, path, data):
+    same(os.path.exists(path), False, f"{path}, which was deleted")
 
     def restored():
         box.sessfs("gc", "--undo", mount.store, check=True)
@@ -490,7 +507,7 @@ def plays_on(box, client, mount):
             mount.stop()
     if hasattr(client, "delete"):
         mount = box.mount(store=mount.store, path=mount.path)
-        deletes(box, client, mount, after[-1])
+        deletes(box, client, mount, found[0])
         mount.stop()
     # All of them at once, and back.
     box.sessfs("gc", "--name=*", "--older-than=0s", mount.store, check=True)
@@ -599,6 +616,24 @@ def keeps_a_database(box, kind):
     same({path: rows_of(path) for path in paths}, rows, "rows afterwards")
     for mount in (first, second):
         mount.check()
+
+
+def test_gemini_deletes_by_itself_what_was_resumed_and_it_is_had_back(box):
+    install(Gemini)
+    mount = box.mount(options=["layout=gemini"])
+    client = Gemini(box.new_folder("home"), Model())
+    box.sessfs("keep", "gemini", mount.path, env={**os.environ, "HOME": client.home}, check=True)
+    client.start = "2026-01-02T12:00:00Z"
+    client.first("first question-amber, please run-amber")
+    (path,) = glob.glob(mount.at(Gemini.transcripts))
+    client.start = "2026-01-02T12:01:30Z"
+    client.resume("second question-birch")
+    data = read(path)
+    client.start = "2026-01-02T12:03:00Z"
+    client.first("third question-cedar")
+    has_back(box, mount, path, data)
+    shows_talk(box, mount, [os.path.relpath(path, mount.path)])
+    mount.check()
 
 
 def pack(path, days):
