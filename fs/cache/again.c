@@ -108,6 +108,25 @@ bool again_comes(struct tree *tree, pid_t pid, uint64_t nodeid)
 	return again_get(tree, pid, &again) && (again.found ? again.found : again.nodeid) == nodeid;
 }
 
+bool again_asks(struct tree *tree, pid_t pid, uint64_t nodeid)
+{
+	struct retrying *again;
+	bool comes = false;
+
+	if (!tree->cache->again_count || pid == NOBODY)
+		return false;
+	pthread_mutex_lock(&tree->table_lock);
+	again = again_find(tree, pid);
+	if (again && again->found) {
+		comes = again->found == nodeid && !again->asked;
+		again->asked |= comes;
+	} else if (again) {
+		comes = again->nodeid == nodeid;
+	}
+	pthread_mutex_unlock(&tree->table_lock);
+	return comes;
+}
+
 bool again_opens(struct tree *tree, pid_t pid, uint64_t nodeid)
 {
 	struct retrying again;
@@ -133,10 +152,12 @@ void again_led(struct tree *tree, pid_t pid, uint64_t nodeid)
 		return;
 	pthread_mutex_lock(&tree->table_lock);
 	again = again_find(tree, pid);
-	if (again && ++again->lookups > LOOKUPS_MOST)
+	if (again && ++again->lookups > LOOKUPS_MOST) {
 		again_free(tree, again);
-	else if (again)
+	} else if (again) {
 		again->found = nodeid;
+		again->asked = false;
+	}
 	pthread_mutex_unlock(&tree->table_lock);
 }
 
