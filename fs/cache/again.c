@@ -127,21 +127,12 @@ bool again_asks(struct tree *tree, pid_t pid, uint64_t nodeid)
 	return comes;
 }
 
-bool again_opens(struct tree *tree, pid_t pid, uint64_t nodeid)
+bool tree_opens_again(struct tree *tree, pid_t pid, uint64_t nodeid)
 {
 	struct retrying again;
 
 	return again_comes(tree, pid, nodeid) ||
 	       (again_get(tree, pid, &again) && again.nodeid == nodeid && again.kind != FACE_ASKS);
-}
-
-bool tree_opens_again(struct tree *tree, pid_t pid, uint64_t nodeid)
-{
-	struct retrying again;
-
-	/* On any of its faces. */
-	return again_opens(tree, pid, nodeid) ||
-	       (again_get(tree, pid, &again) && nodeid_ino(again.found) == nodeid_ino(nodeid));
 }
 
 void again_led(struct tree *tree, pid_t pid, uint64_t nodeid)
