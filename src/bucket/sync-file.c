@@ -115,7 +115,7 @@ static int part_ask(struct task *task, struct part *part, struct s3_request *req
 	const struct bucket *bucket = task->sync->bucket;
 	int r;
 
-	request->key = buf_bytes(&part->key);
+	request->key = part->key.data;
 	request->lane = task->lane;
 	r = bucket->ops->perform(bucket->s3, request);
 	snprintf(part->etag, S3_ETAG, "%s", r == 0 ? request->etag : "");
