@@ -19,6 +19,8 @@ enum { BLOCK = 256 << 10, OBJECT_MAX = 256 << 20 };
 
 int task_read(struct task *task)
 {
+	/* A small file is not to take a whole block. */
+	const size_t block = (size_t)MIN(task->need + 1, BLOCK);
 	struct access_file *file = NULL;
 	size_t before;
 	int r;
@@ -29,7 +31,7 @@ int task_read(struct task *task)
 	do {
 		before = task->local.size;
 		if (r == 0)
-			r = access_file_read(file, BLOCK, &task->local);
+			r = access_file_read(file, block, &task->local);
 	} while (r == 0 && task->local.size > before && task->local.size <= OBJECT_MAX);
 	access_file_drop(file);
 	if (r == -ENOENT)
