@@ -367,7 +367,7 @@ try_boot() {
 
 purge_packages() {
 	expect "the packages can be purged" <<-END
-		dpkg -P sessfs-mysql sessfs-postgresql sessfs libsessfs-dev libsessfs0
+		dpkg -P sessfs-mysql sessfs-postgresql sessfs-s3 sessfs libsessfs-dev libsessfs0
 	END
 	rm -f "$root"/var/lib/agents/* "$root"/home/agent/store.db*
 	files_of_the_root >"$work/after"
