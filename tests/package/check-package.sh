@@ -74,6 +74,7 @@ inside() {
 	cat >"$root/packages/script" <<-'END' && cat "$work/script" >>"$root/packages/script"
 	set -ex
 	export LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive
+	unset TMPDIR # that of outside
 	# What a '!' negates ends no script.
 	not() {
 		if "$@"; then exit 1; fi
