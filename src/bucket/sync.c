@@ -5,8 +5,8 @@
  * change.  It is no more than a help: where a line is missing or wrong, contents are compared.
  *
  * What differs is carried over by many files at a time, each of which asks the bucket in a thread,
- * and the store before and after that, in its turn.  In an export a thread has all files of a
- * folder, so numbered messages appear in their order.
+ * and the store before and after that, in its turn, so numbered messages appear in their order.  In
+ * an export a thread has all files of a folder.
  */
 #include "src/bucket/sync.h"
 
@@ -376,12 +376,16 @@ static int read_lines(struct sync *sync)
 
 struct batch {
 	struct task tasks[BATCH];
-	unsigned count;
+	unsigned count, started;
+	pthread_t threads[S3_LANES];
 	atomic_uint next, lanes;
+	atomic_bool failed;
 };
 
 static void batch_done(struct batch *batch)
 {
+	while (batch->started)
+		pthread_join(batch->threads[--batch->started], NULL);
 	while (batch->count)
 		task_done(&batch->tasks[--batch->count]);
 }
@@ -396,25 +400,14 @@ static void *run_lane(void *arg)
 			continue;
 		do {
 			batch->tasks[i].lane = lane;
-			task_ask(&batch->tasks[i]);
-		} while (!batch->tasks[i].error && ++i < batch->count && batch->tasks[i].follows);
+			if (!batch->failed)
+				task_ask(&batch->tasks[i]);
+			if (batch->tasks[i].error)
+				batch->failed = true;
+			sem_post(&batch->tasks[i].asked);
+		} while (++i < batch->count && batch->tasks[i].follows);
 	}
 	return NULL;
-}
-
-static int run_lanes(struct batch *batch)
-{
-	pthread_t threads[S3_LANES];
-	unsigned started = 0;
-	int r = 0;
-
-	while (r == 0 && started < MIN(batch->count, S3_LANES)) {
-		r = -pthread_create(&threads[started], NULL, run_lane, batch);
-		started += r == 0;
-	}
-	while (started)
-		pthread_join(threads[--started], NULL);
-	return r;
 }
 
 static bool same_folder(const char *a, const char *b)
@@ -433,6 +426,7 @@ static int run_batch(struct sync *sync, struct batch *batch)
 		struct task *task = &batch->tasks[batch->count];
 
 		task->sync = sync;
+		sem_init(&task->asked, 0, 0);
 		r = sync_next(sync, task);
 		task->follows = r == 1 && sync->up && batch->count &&
 				same_folder(task->path, task[-1].path);
@@ -441,15 +435,24 @@ static int run_batch(struct sync *sync, struct batch *batch)
 		if (r == 1 && task_read(task) < 0)
 			r = -EIO;
 	}
-	if (r >= 0)
-		r = run_lanes(batch);
-	if (r < 0)
+	while (r >= 0 && batch->started < MIN(batch->count, S3_LANES)) {
+		r = -pthread_create(&batch->threads[batch->started], NULL, run_lane, batch);
+		batch->started += r == 0;
+	}
+	if (r < 0 && !batch->started)
 		return say_why(NULL, r);
 	/* What is in the bucket already is kept in mind, also when one has failed. */
-	for (unsigned i = 0; i < batch->count && (sync->up || !error); i++) {
-		int done = error && batch->tasks[i].error ? 0 : task_finish(&batch->tasks[i]);
+	for (unsigned i = 0; i < batch->count; i++) {
+		struct task *task = &batch->tasks[i];
+		int done = 0;
 
+		while (sem_wait(&task->asked) < 0)
+			;
+		if (!error || (sync->up && !task->error))
+			done = task_finish(task);
 		error = error ? error : done;
+		if (error)
+			batch->failed = true;
 		progress_add(&sync->progress, 1, 0);
 	}
 	return error ? error : batch->count > 0;

@@ -11,6 +11,8 @@
  * is done but to name it.
  */
 
+#include <semaphore.h>
+
 #include "src/bucket/bucket.h"
 #include "src/exchange/copier.h"
 
@@ -53,6 +55,7 @@ struct task {
 	struct buf local;  /* the file's content */
 	struct bytes tail; /* of it, that belongs to no part */
 	bool follows;	   /* another one of its folder */
+	sem_t asked;
 	unsigned lane;
 	int error;
 };
