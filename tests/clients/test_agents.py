@@ -149,11 +149,11 @@ env_key = "KEY"
         return self.run("delete", "--force", uuid_of(path))
 
 
-# The time is START when a process begins.
+# The time is START when a process begins, and goes a tenth as fast.
 CLOCK = """const System = Date, begun = System.now(), start = System.parse(process.env.START);
 globalThis.Date = class extends System {
 	constructor(...given) { given.length ? super(...given) : super(Date.now()); }
-	static now() { return start + System.now() - begun; }
+	static now() { return start + Math.floor((System.now() - begun) / 10); }
 };
 """
 
