@@ -25,6 +25,7 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
 sys.path.insert(0, os.path.join(HERE, "..", "mount"))
+import drive  # noqa: E402
 import harness  # noqa: E402
 from harness import Skip, need_tool, read, same, tool, write  # noqa: E402
 from model import Model  # noqa: E402
@@ -59,17 +60,24 @@ class Client:
     def program(cls):
         return os.path.join(cls.modules, ".bin", cls.binary)
 
-    def run(self, *words):
-        work, room = os.path.join(self.home, "work"), os.path.join(self.home, "tmp")
-        for folder in (work, room):
+    def work(self):
+        return os.path.join(self.home, "work")
+
+    def where(self):
+        """The folder and the environment that it is run in."""
+        room = os.path.join(self.home, "tmp")
+        for folder in (self.work(), room):
             os.makedirs(folder, exist_ok=True)
         kept = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
         if "SESSFS_NODE" in os.environ:
             kept["PATH"] = os.environ["SESSFS_NODE"] + ":" + kept["PATH"]
+        return {"cwd": self.work(), "env": {**kept, "HOME": self.home, "TMPDIR": room,
+                                            "NO_COLOR": "1", **self.environment()}}
+
+    def run(self, *words):
         done = subprocess.run(
             [self.program(), *words],
-            cwd=work,
-            env={**kept, "HOME": self.home, "TMPDIR": room, "NO_COLOR": "1", **self.environment()},
+            **self.where(),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -78,6 +86,10 @@ class Client:
         said = done.stdout.decode("utf-8", "replace")
         same(done.returncode, 0, f"{self.name} {words}: {said}")
         return said
+
+    def ask(self, words, *requests, frames=False):
+        """The last of the results."""
+        return drive.asked([self.program(), *words], self.where(), requests, TURN, frames)[-1]
 
 
 class Claude(Client):
@@ -139,6 +151,10 @@ env_key = "KEY"
     def resume(self, question):
         return self.run("exec", "--skip-git-repo-check", "resume", "--last", question)
 
+    def list(self):
+        return str(self.ask(["app-server"], ("initialize", {"clientInfo": {
+            "name": "list", "version": "1"}}), ("thread/list", {})))
+
     def archive(self, path):
         return self.run("archive", uuid_of(path))
 
@@ -156,6 +172,10 @@ globalThis.Date = class extends System {
 	static now() { return start + Math.floor((System.now() - begun) / 10); }
 };
 """
+
+
+# By which an agent is spoken to in the Agent Client Protocol.
+INITIALIZE = ("initialize", {"protocolVersion": 1, "clientCapabilities": {}})
 
 
 class Gemini(Client):
@@ -212,6 +232,17 @@ class Pi(Client):
     def resume(self, question):
         return self.run("--provider", "local", "--model", "m", "-c", "-p", question)
 
+    def pick(self, *steps):
+        return drive.at_terminal([self.program(), "--provider", "local", "--model", "m", "-r"],
+                                 self.where(), steps, TURN)
+
+    def list(self):
+        return self.pick(("first question", b"\x1b"))
+
+    def delete(self, path):
+        return self.pick(("first question", b"\x04"), (r"[Dd]elete.*\?", b"\r"),
+                         ("Session (deleted|moved to trash)", b"\x1b"))
+
 
 class Qwen(Client):
     name, package, binary = "qwen", "@qwen-code/qwen-code@0.24.4", "qwen"
@@ -237,6 +268,11 @@ class Qwen(Client):
 
     def resume(self, question):
         return self.run("-c", "-p", question)
+
+    def delete(self, path):
+        done = self.ask(["--acp"], INITIALIZE, ("deleteSession", {
+            "sessionId": uuid_of(path), "cwd": self.work()}))
+        same(done["success"], True, "deleted")
 
 
 class Kimi(Client):
@@ -267,6 +303,9 @@ max_context_size = 100000
     def resume(self, question):
         return self.run("-c", "-p", question)
 
+    def delete(self, path):
+        self.ask(["acp"], INITIALIZE, ("session/delete", {"sessionId": path.split("/")[-4]}))
+
 
 class Copilot(Client):
     name, package, binary = "copilot", "@github/copilot@1.0.102", "copilot"
@@ -285,6 +324,16 @@ class Copilot(Client):
 
     def resume(self, question):
         return self.run("--continue", "-p", question, "--allow-all-tools")
+
+    def serve(self, *request):
+        return self.ask(["--headless", "--no-auto-update", "--stdio"], request, frames=True)
+
+    def list(self):
+        return str(self.serve("session.list", {}))
+
+    def delete(self, path):
+        done = self.serve("session.delete", {"sessionId": path.split("/")[-2]})
+        same(done["success"], True, done)
 
 
 class Cline(Client):
@@ -352,6 +401,11 @@ class OpenCode(Client):
 
     def resume(self, question):
         return self.run("run", "-c", question)
+
+    def delete(self, path):
+        name = os.path.splitext(os.path.basename(path))[0]
+        drive.served([self.program(), "serve", "--port", "0"], self.where(),
+                     r"listening on (http\S+)", [("DELETE", f"/session/{name}")], TURN)
 
 
 class OpenCodeToday(OpenCode):
