@@ -1,7 +1,7 @@
 #!/usr/bin/python3 -B
 # SPDX-License-Identifier: MIT
 """Real coding agents on a mount, by sessfs keep: each asks a model on this machine, runs a command,
-and its session is listed, resumed, shown, found and removed (make check-clients).
+and its session is listed, resumed, shown, found, deleted and had back (make check-clients).
 
 They come by npm in the versions named here, into a folder that is theirs alone: SESSFS_CLIENTS,
 which stays, or a temporary one; SESSFS_NODE is a node for those that want a newer one than there
@@ -42,6 +42,8 @@ class Client:
     said = None  # where what was said is, if not in the transcript
     by_minute = False  # it goes on in another transcript, if the minute is another
     last = None  # what is to be ended behind it, by the words of its command
+    listed = "first question|answer"  # what is seen where it lists its sessions
+    beside = ()  # what is a session by itself, for all of them
 
     def __init__(self, home, model):
         self.home = home
@@ -374,6 +376,7 @@ class OpenCode(Client):
     folder = ".local/share/opencode"
     transcripts = "opencode/storage/session/*/*.json"
     said = "opencode/storage/part/*/*.json"
+    beside = ("opencode/storage/part",)
 
     @classmethod
     def program(cls):
@@ -488,22 +491,45 @@ def plays(box, kind):
         end_last(client)
 
 
-def talks_of(box, mount):
-    return [one for one in sessions_of(box, mount) if one["title"]]
+def talks_of(box, mount, kind):
+    """Those that hold something."""
+    return [one for one in sessions_of(box, mount)
+            if one["keys"] and one["name"] not in kind.beside]
+
+
+def files_of(mount):
+    return {name: entry.get("bytes") for name, entry in harness.tree(mount.path).items()}
+
+
+def is_one(box, mount, kind):
+    """To sessions, a ttl and gc, with all that is in it."""
+    talks = talks_of(box, mount, kind)
+    one, before = talks[0], files_of(mount)
+    place = mount.at(one["name"])
+    os.setxattr(place, "user.sessfs.ttl", b"30d")
+    same([each["name"] for each in talks_of(box, mount, kind) if each["ttl"] == "30d"],
+         [one["name"]], "what has the ttl")
+    box.sessfs("gc", f"--name={one['name']}", "--older-than=0s", mount.store, check=True)
+    harness.eventually(lambda: not os.path.exists(place), f"{place} has gone")
+    same([each["name"] for each in talks_of(box, mount, kind)],
+         [each["name"] for each in talks[1:]], "sessions without it")
+    box.sessfs("gc", "--undo", mount.store, one["name"], check=True)
+    harness.eventually(lambda: files_of(mount) == before, "all of it is had back")
 
 
 def deletes(box, client, mount, path):
     """A session is put away and back, if the client can; and deleted, and had back."""
-    before, data = talks_of(box, mount), read(path)
+    kind = type(client)
+    before, data = talks_of(box, mount, kind), read(path)
     if hasattr(client, "archive"):
         client.archive(path)
         same([read(one) for one in glob.glob(mount.at(client.archives))], [data], "put away")
-        same(len(talks_of(box, mount)), len(before), "sessions, with one that was put away")
+        same(len(talks_of(box, mount, kind)), len(before), "sessions, with one that was put away")
         client.unarchive(path)
-        same(talks_of(box, mount), before, "sessions, with that one back")
+        same(talks_of(box, mount, kind), before, "sessions, with that one back")
     client.delete(path)
     end_last(client)
-    same(len(talks_of(box, mount)), len(before) - 1, "sessions without it")
+    same(len(talks_of(box, mount, kind)), len(before) - 1, "sessions without it")
     has_back(box, mount, path, data)
 
 
@@ -526,11 +552,8 @@ def plays_on(box, client, mount):
     found = glob.glob(mount.at(kind.transcripts))
     same(len(found), 1, f"transcripts in {sorted(harness.tree(mount.path))}")
     before = read(found[0])
-    model.asked.clear()
-    if hasattr(client, "list"):
-        said = client.list()
-        words = getattr(client, "listed", "first question|answer")
-        same(bool(re.search(words, said, re.IGNORECASE)), True, said)
+    said = client.list()
+    same(bool(re.search(kind.listed, said, re.IGNORECASE)), True, said)
     model.asked.clear()
     said = client.resume("second question-birch")
     same("answer-birch" in said, True, said)
@@ -544,7 +567,8 @@ def plays_on(box, client, mount):
         same(read(found[0])[: len(before)], before, "its beginning")
     leave_transcripts(kind, mount)
     end_last(client)
-    talks = talks_of(box, mount)
+    talks = talks_of(box, mount, kind)
+    same(len(talks), len(after), f"sessions: {talks}")
     for mounted in (True, False):
         if kind.said:
             paths = [os.path.relpath(path, mount.path)
@@ -559,10 +583,10 @@ def plays_on(box, client, mount):
         if mounted:
             mount.check()
             mount.stop()
-    if hasattr(client, "delete"):
-        mount = box.mount(store=mount.store, path=mount.path)
-        deletes(box, client, mount, found[0])
-        mount.stop()
+    mount = box.mount(store=mount.store, path=mount.path)
+    is_one(box, mount, kind)
+    deletes(box, client, mount, found[0])
+    mount.stop()
     # All of them at once, and back.
     box.sessfs("gc", "--name=*", "--older-than=0s", mount.store, check=True)
     same(sessions_of(box, mount), [], "they were removed")
