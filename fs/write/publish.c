@@ -32,6 +32,7 @@ static int join_piece(struct tree *tree, struct handle *handle, struct notes *no
 
 	if (inode->node.kind != BACKEND_LIST || inode->orphaned) {
 		/* The file was renamed or unlinked meanwhile and is not a list any more. */
+		handle_wrote(handle);
 		r = handle_begin_save(tree, handle, true);
 		if (r == 0)
 			handle_staged(tree, handle);
