@@ -252,6 +252,18 @@ enum backend_op_type {
 			  * set.  Only the sole owner of the store can change it, and must close the
 			  * store then: -EBUSY, -EINVAL when the name cannot be used, -ENOTEMPTY
 			  * when there are rows */
+	/* History (backend/history.h). */
+	BACKEND_PAST_COPY,   /* session, key, at = first n, to = last n, seq = by how much further,
+			      * session_to, key_to: the kept rows between these become rows again,
+			      * with the times that they had; -EEXIST */
+	BACKEND_ROWS_COPY,   /* session, key, at = first index, to = last index, seq, session_to,
+			      * key_to: the same of rows; with created, those made until then */
+	BACKEND_PAST_NOTE,   /* session, key, parent = enum backend_past_what, at, to: remember that;
+			      * such a note of its own takes nothing away */
+	BACKEND_PAST_MERGE,  /* ino, session, key, at, to: what was changed at times between these,
+			      * both inclusive, counts as one change, at the last one */
+	BACKEND_PAST_FORGET, /* ino, session, key, at: what was kept until then or before goes, and
+			      * with INT64_MAX also that there was any */
 	BACKEND_OP_TYPES,
 };
 
@@ -460,6 +472,7 @@ struct backend_ops {
 	const struct backend_shared *shared;
 	const struct backend_snapshots *snapshots;
 	const struct backend_upkeep *upkeep;
+	const struct backend_history *history; /* backend/history.h */
 };
 
 /*
@@ -824,6 +837,8 @@ struct backend_upkeep {
 		    const struct backend_copy *copy);
 };
 
+#include "backend/history.h"
+
 /* The head of every backend's own struct. */
 struct backend {
 	const struct backend_ops *ops;
@@ -840,6 +855,9 @@ struct backend {
 	struct backend_shared shared;
 	struct backend_snapshots snapshots;
 	struct backend_upkeep upkeep;
+	struct backend_history history;
+	/* What this handle takes away is not kept (backend/history.h). */
+	atomic_bool forgets;
 	sem_t woken; /* of a store without changes: backend_wake() */
 };
 

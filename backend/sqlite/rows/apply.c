@@ -6,6 +6,7 @@
 #include "backend/sqlite/store/error.h"
 #include "backend/sqlite/store/feed.h"
 #include "backend/sqlite/owner/mounts.h"
+#include "backend/sqlite/rows/past.h"
 #include "backend/sqlite/rows/read.h"
 #include "backend/sqlite/store/setting.h"
 #include "backend/sqlite/rows/shift.h"
@@ -30,7 +31,7 @@ struct recipe {
 	apply_fn *apply; /* instead */
 };
 
-static apply_fn apply_row_put, apply_shift, apply_node_put, apply_node_set, apply_change_done,
+static apply_fn apply_row_put, apply_past, apply_shift, apply_node_put, apply_node_set, apply_change_done,
 	apply_guard, apply_claim, apply_lease, apply_lock, apply_setting;
 
 static const struct recipe recipes[BACKEND_OP_TYPES] = {
@@ -48,6 +49,11 @@ static const struct recipe recipes[BACKEND_OP_TYPES] = {
 			       true,
 			       NULL },
 	[BACKEND_HIDDEN_DELETE] = { { SQL_TRASH_MAKE, SQL_HIDDEN_DELETE }, "i@t", true, NULL },
+	[BACKEND_PAST_COPY] = { { SQL_NONE }, "", true, apply_past },
+	[BACKEND_ROWS_COPY] = { { SQL_NONE }, "", true, apply_past },
+	[BACKEND_PAST_NOTE] = { { SQL_NONE }, "", false, apply_past },
+	[BACKEND_PAST_MERGE] = { { SQL_NONE }, "", false, apply_past },
+	[BACKEND_PAST_FORGET] = { { SQL_NONE }, "", false, apply_past },
 	[BACKEND_NODE_PUT] = { { SQL_NONE }, "", false, apply_node_put },
 	[BACKEND_NODE_SET] = { { SQL_NONE }, "", false, apply_node_set },
 	[BACKEND_NODE_DELETE] = { { SQL_NODE_DELETE, SQL_NODE_XATTRS_DELETE, SQL_NODE_CHUNKS_DELETE,
@@ -176,6 +182,11 @@ static int apply_shift(struct sqlite_conn *conn, const struct backend_op *op, co
 {
 	(void)now;
 	return sqlite_shift(conn, op);
+}
+
+static int apply_past(struct sqlite_conn *conn, const struct backend_op *op, const char *now)
+{
+	return sqlite_past_apply(conn, op, now);
 }
 
 static void bind_optional(sqlite3_stmt *statement, int index, struct bytes text, bool blob)
@@ -410,6 +421,8 @@ static int apply_op(struct sqlite_conn *conn, const struct backend_op *op, const
 	const struct recipe *recipe;
 	int r = check_op(conn->store, op);
 
+	if (r == 0)
+		r = sqlite_past_keep(conn, op, now);
 	if (r < 0)
 		return r;
 	recipe = &recipes[op->type];
@@ -456,7 +469,8 @@ int sqlite_apply(struct sqlite_conn *conn, const struct backend_op *ops, size_t 
 		 const char *now)
 {
 	/* With triggers, SQLite would hold all of them at once. */
-	bool rows = !conn->store->writer_triggers && are_rows(ops, count);
+	bool rows = !conn->store->writer_triggers && conn->store->layout.has_created &&
+		    are_rows(ops, count);
 	int r = rows ? apply_rows(conn, ops, now) : apply_op(conn, ops, now);
 
 	return r < 0 ? r : rows ? SQLITE_ROWS : 1;

@@ -125,6 +125,8 @@ static const struct backend_shared sqlite_shared = {
 	BACKEND_SHARED
 };
 
+static const struct backend_history sqlite_history = { BACKEND_HISTORY };
+
 static const struct backend_snapshots sqlite_snapshots = { .snapshot_keep = sqlite_snapshot_keep };
 
 static const struct backend_upkeep sqlite_upkeep = {
@@ -142,6 +144,7 @@ static const struct backend_ops sqlite_ops = {
 	BACKEND_CALLS
 	BACKEND_READS
 	.scans = &sqlite_scans,
+	.history = &sqlite_history,
 	.changes = &sqlite_changes,
 	.shared = &sqlite_shared,
 	.snapshots = &sqlite_snapshots,
@@ -491,6 +494,7 @@ static int open_store(struct sqlite *store, const char *path, const struct backe
 		r = choose_mode(store, options, &look, path, ret_why);
 	if (r < 0)
 		return r;
+	store->layout.has_past = look.version >= SQLITE_SCHEMA_FORMAT || store->mode == MODE_ASIDE;
 	if (store->mode == MODE_ASIDE)
 		r = bring_aside(store);
 	else if (store->mode != MODE_FROZEN)

@@ -100,6 +100,10 @@ char *sqlite_sql_expand(const char *text, const struct sqlite_layout *layout, co
 		{ "{version_now}", "%s", layout->has_version ? "version" : "0" },
 		{ "{version_shown}", "%s", layout->has_version ? ", " RISEN("?4") : "" },
 		{ "{move_version}", "%s", layout->has_version ? ", version = " RISEN("?5") : "" },
+		{ "{old_created}", "%s", created ? "old.created_at" : "NULL" },
+		{ "{old_updated}", "%s", updated ? "old.updated_at" : "NULL" },
+		{ "{old_version}", "%s", layout->has_version ? "old.version" : "0" },
+		{ "{version_past}", "%s", layout->has_version ? ", version" : "" },
 		{ "{set_version}", "%s", layout->has_version ? ", version = " RISEN("?7") : "" },
 	};
 	sqlite3_str *sql = sqlite3_str_new(NULL);

@@ -54,7 +54,8 @@
 
 enum {
 	SQLITE_APPLICATION = 0x73657366, /* "sesf" in the file's header */
-	SQLITE_SCHEMA_FORMAT = 5,
+	SQLITE_SCHEMA_FORMAT = 6,
+	SQLITE_SCHEMA_OLDEST = 5, /* that is brought forward */
 	SQLITE_PAGE = 8192,		/* of a new store */
 	SQLITE_ROWS = 16,		/* that one statement inserts */
 	SQLITE_BUSY_MS = 10000,		/* for another program that writes */
