@@ -185,7 +185,8 @@ enum backend_op_type {
 	 * when the data changes; to the times of the operation if it has any, otherwise to now. */
 	BACKEND_ROW_INSERT, /* session, key, at = index, data; -EEXIST when there is one */
 	BACKEND_ROW_PUT,    /* session, key, at = index, data; does not touch a row that is equal */
-	BACKEND_ROW_DELETE, /* session, key, at = first index, to = last index (inclusive) */
+	BACKEND_ROW_DELETE, /* session, key, at = first index, to = last index (inclusive); with
+			     * created only those that were made later */
 	BACKEND_KEY_MOVE,   /* session, key -> session_to, key_to: all rows, with their times; rows
 			     * that were there before are deleted */
 	BACKEND_ROWS_SHIFT, /* session, key, at = first index, to = by how much, down if negative:
@@ -253,11 +254,12 @@ enum backend_op_type {
 			  * store then: -EBUSY, -EINVAL when the name cannot be used, -ENOTEMPTY
 			  * when there are rows */
 	/* History (backend/history.h). */
-	BACKEND_PAST_COPY,   /* session, key, at = first n, to = last n, seq = by how much further,
-			      * session_to, key_to: the kept rows between these become rows again,
-			      * with the times that they had; -EEXIST */
-	BACKEND_ROWS_COPY,   /* session, key, at = first index, to = last index, seq, session_to,
-			      * key_to: the same of rows; with created, those made until then */
+	BACKEND_PAST_COPY,   /* session, key, at = first n, to = last n, session_to, key_to, seq: the
+			      * kept rows between these become rows again, the first one with the
+			      * index seq, with the times that they had; with created only those that
+			      * were made until then; -EEXIST */
+	BACKEND_ROWS_COPY,   /* session, key, at = first index, to = last index, seq = by how much
+			      * further, session_to, key_to, created: the same of rows */
 	BACKEND_PAST_NOTE,   /* session, key, parent = enum backend_past_what, at, to: remember that;
 			      * such a note of its own takes nothing away */
 	BACKEND_PAST_MERGE,  /* ino, session, key, at, to: what was changed at times between these,

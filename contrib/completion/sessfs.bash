@@ -6,8 +6,8 @@
 
 _sessfs_commands='mount umount check ls cat show search append put compact rm sessions stats events mounts import export
 	backup restore gc config keep setup'
-_sessfs_settings='strict= exact= max_size= quota= ttl= grace= trash= pause= layout= table='
-_sessfs_mount_options='ro allow_other uid= gid= umask= table= layout= strict exact exclusive durable max_size= quota= pause= ttl= grace= trash= view= threads=
+_sessfs_settings='strict= exact= max_size= quota= ttl= grace= history= pause= layout= table='
+_sessfs_mount_options='ro allow_other uid= gid= umask= table= layout= strict exact exclusive durable max_size= quota= pause= ttl= grace= history= view= threads=
 	auto_unmount nonempty allow_dev allow_suid remount noexec debug'
 declare -A _sessfs_options=(
 	[mount]='-f -d -o'

@@ -60,7 +60,7 @@ complete -c sessfs -n __sessfs_needs_command -a help -d 'Print help about a comm
 complete -c sessfs -n "__sessfs_runs mount" -s f -d 'Stay in the foreground'
 complete -c sessfs -n "__sessfs_runs mount" -s d -d 'Log every request'
 complete -c sessfs -n "__sessfs_runs mount" -s o -x -d 'Options' \
-    -a 'ro allow_other uid= gid= umask= table= layout= strict exact exclusive durable max_size= quota= pause= ttl= grace= trash= view= threads= auto_unmount
+    -a 'ro allow_other uid= gid= umask= table= layout= strict exact exclusive durable max_size= quota= pause= ttl= grace= history= view= threads= auto_unmount
         nonempty allow_dev allow_suid remount noexec debug'
 complete -c sessfs -n "__sessfs_runs umount" -x -a '(__fish_complete_directories)'
 complete -c sessfs -n "__sessfs_runs umount" -s l -l lazy -d 'Even if it is in use'
@@ -104,7 +104,7 @@ complete -c sessfs -n "__sessfs_runs sessions" -l newer-than -x -d 'Changed in t
 complete -c sessfs -n "__sessfs_runs sessions" -l larger-than -x -d 'Larger than this'
 complete -c sessfs -n "__sessfs_runs sessions" -l name -x -d 'Whose name matches a pattern'
 complete -c sessfs -n "__sessfs_runs ls cat show append put compact rm events" -a '(__sessfs_names)'
-complete -c sessfs -n "__sessfs_runs config" -a 'strict= exact= max_size= quota= ttl= grace= trash= pause= layout= table='
+complete -c sessfs -n "__sessfs_runs config" -a 'strict= exact= max_size= quota= ttl= grace= history= pause= layout= table='
 complete -c sessfs -n "__sessfs_runs import" -s o -x -a 'table= strict exact'
 complete -c sessfs -n "__sessfs_runs export" -s o -x -a 'table='
 complete -c sessfs -n "__sessfs_runs import export" -l json -d 'Print JSON'

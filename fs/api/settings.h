@@ -25,7 +25,8 @@ enum setting {
 	SETTING_QUOTA,	  /* bytes of each session; 0: none */
 	SETTING_TTL,	  /* seconds; 0: for ever */
 	SETTING_GRACE,	  /* seconds; 0: none */
-	SETTING_TRASH,	  /* seconds; 0: none */
+	SETTING_HISTORY,  /* seconds; 0: nothing is kept */
+	SETTING_HISTORY_SIZE, /* bytes of it at the most; 0: a quarter of the store */
 	SETTING_PAUSE,	  /* seconds; 0: at close only */
 	SETTING_LAYOUT,	  /* a set of layouts (fs/base/layout.h); 0: none */
 	SETTINGS,

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 
 #include "fs/base/entries.h"
+#include "fs/base/ttl.h"
 #include "fs/inode/called.h"
 #include "fs/inode/inodes.h"
 #include "fs/inode/shed.h"
@@ -17,7 +18,7 @@ static const int64_t AGAIN_NS = 300000000; /* as long as a ghost lives */
 int trash_path(const struct tree *tree, const struct inode *dir, struct bytes name,
 	       struct buf *path)
 {
-	const bool kept = tree->trash && !bytes_starts_with(name, BYTES(".sessfs-"));
+	const bool kept = tree->history && !bytes_starts_with(name, BYTES(".sessfs-"));
 	int r = kept ? inode_path(dir, name, path) : 0;
 
 	if (path->size > PATH_LIMIT)
@@ -80,7 +81,7 @@ static int take_name(struct view *view, struct bytes name, uint64_t ino, struct 
 int trash_put(struct tree *tree, struct view *view, const struct backend_node *node,
 	      struct bytes path, struct batch *batch)
 {
-	const int64_t kept = tree->trash;
+	const int64_t kept = tree->history;
 	struct backend_node trashed = *node;
 	_cleanup_(buf_done) struct buf name = { 0 };
 	int r = buf_append_byte(&name, '/');
@@ -223,4 +224,39 @@ int trash_give(struct tree *tree, size_t count)
 		r = (int)giving.oldest.count;
 	entries_done(&giving.oldest);
 	return r;
+}
+
+/* A number with a blank behind it. */
+bool word_take(struct bytes *text, int64_t *ret_number)
+{
+	uint64_t number;
+
+	if (!number_take(text, INT64_MAX, &number) || !text->size || *text->data != ' ')
+		return false;
+	*text = bytes_make(text->data + 1, text->size - 1);
+	*ret_number = (int64_t)number;
+	return true;
+}
+
+bool trash_parse(const struct backend_entry *entry, const struct backend_node *node,
+		 struct trash_item *item)
+{
+	struct bytes name = entry->name;
+
+	*item = (struct trash_item){ .id = entry->id,
+				     .ino = node->ino,
+				     .session = node->session,
+				     .home = node->session.data && !node->key.data };
+	if (name.size > 1 && *name.data == '/') {
+		item->single = true;
+		item->removed = node->ctime;
+		item->until = (int64_t)node->rdev;
+		item->made = node->btime;
+		item->name = bytes_make(name.data + 1, name.size - 1);
+		return true;
+	}
+	if (!word_take(&name, &item->removed) || !word_take(&name, &item->until))
+		return false;
+	item->name = name;
+	return true;
 }

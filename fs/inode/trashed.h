@@ -3,7 +3,7 @@
 #define FS_INODE_TRASHED_H
 
 /*
- * Files and directories that were removed one by one and may come back (tree.trash).
+ * Files and directories that were removed one by one and may come back (tree.history).
  *
  *   Each is an entry of its own in BACKEND_TRASH, called "/PATH", beside the sessions that were
  *   removed as a whole (fs/upkeep/trash.c).  So of one path only what was removed last is there.
@@ -18,6 +18,7 @@
  *   When the store needs room, the oldest are deleted first.
  */
 
+#include "fs/api/trash.h"
 #include "fs/base/batch.h"
 #include "fs/inode/locks.h"
 
@@ -37,6 +38,11 @@ bool trash_has_just(struct tree *tree, const struct inode *dir, struct bytes nam
  * writing. */
 int trash_replaced(struct tree *tree, struct view *view, const struct inode *dir, struct bytes name,
 		   struct batch *batch);
+/* A number with a blank behind it. */
+bool word_take(struct bytes *text, int64_t *ret_number);
+/* What an entry of the trash says; false: nothing. */
+bool trash_parse(const struct backend_entry *entry, const struct backend_node *node,
+		 struct trash_item *item);
 /* The oldest so many of them go, in transactions of their own.  How many went. */
 int trash_give(struct tree *tree, size_t count);
 

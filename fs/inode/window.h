@@ -65,6 +65,7 @@ struct window_rows {
 	int64_t to;
 	uint64_t size;
 	uint64_t sum; /* a sum that differs with the choice of rows */
+	uint32_t removed; /* kind that a file had before it was removed, or 0 */
 	/* Of documents as a list: rights to read that not all of the documents give. */
 	mode_t closed;
 };
@@ -155,7 +156,8 @@ static inline mode_t window_mode(const struct window_rows *rows, mode_t mode)
 /* Whether appends to it go to the list that it shows. */
 static inline bool window_takes_lines(const struct window *window)
 {
-	return window->rows.list && window->asked->question->as == QUESTION_LINES;
+	return window->rows.list && window->asked->question->as == QUESTION_LINES &&
+	       !question_has_at(window->asked->question);
 }
 
 struct through;

@@ -8,18 +8,6 @@
 #include "fs/base/ttl.h"
 #include "fs/upkeep/trash-internal.h"
 
-/* A number with a blank behind it. */
-bool word_take(struct bytes *text, int64_t *ret_number)
-{
-	uint64_t number;
-
-	if (!number_take(text, INT64_MAX, &number) || !text->size || *text->data != ' ')
-		return false;
-	*text = bytes_make(text->data + 1, text->size - 1);
-	*ret_number = (int64_t)number;
-	return true;
-}
-
 int family_find(struct view *view, uint64_t dir, struct entries *family)
 {
 	int r = ASK(view, entry_list, dir, 0, entries_keep, family);
@@ -134,29 +122,6 @@ int session_ttl(struct backend *backend, struct backend_snapshot *snapshot, uint
 	for (size_t i = 0; r == 0 && found == -ENODATA && i < homes.count; i++)
 		found = ASK(&view, xattr_get, homes.item[i].node.ino, BYTES(TRASH_TTL), text);
 	return r < 0 ? r : found;
-}
-
-bool trash_parse(const struct backend_entry *entry, const struct backend_node *node,
-		 struct trash_item *item)
-{
-	struct bytes name = entry->name;
-
-	*item = (struct trash_item){ .id = entry->id,
-				     .ino = node->ino,
-				     .session = node->session,
-				     .home = node->session.data && !node->key.data };
-	if (name.size > 1 && *name.data == '/') {
-		item->single = true;
-		item->removed = node->ctime;
-		item->until = (int64_t)node->rdev;
-		item->made = node->btime;
-		item->name = bytes_make(name.data + 1, name.size - 1);
-		return true;
-	}
-	if (!word_take(&name, &item->removed) || !word_take(&name, &item->until))
-		return false;
-	item->name = name;
-	return true;
 }
 
 struct trash_listing {

@@ -480,6 +480,8 @@ int tree_order(struct tree *tree, struct bytes order)
 		return word_take(&order, &since) && word_take(&order, &grace) && order.size ?
 			       tree_trash(tree, order, since, grace) :
 			       -EINVAL;
+	if (take_verb(&order, "fork "))
+		return fork_order(tree, order);
 	if (take_verb(&order, "undo "))
 		return number_take(&order, INT64_MAX, &id) && !order.size ?
 			       tree_trash_undo(tree, id) :

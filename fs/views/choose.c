@@ -91,6 +91,12 @@ static bool is_text(const struct looking *looking)
 	return looking->view->question->as == QUESTION_TEXT;
 }
 
+/* A document as it was, byte for byte. */
+static bool is_bare(const struct looking *looking)
+{
+	return looking->document && !is_text(looking);
+}
+
 static bool asks_times(const struct question *question)
 {
 	return question->since.clock != QUESTION_NEVER_SAID ||
@@ -146,7 +152,9 @@ static int put_row(struct looking *looking, int64_t index, int64_t created, stru
 
 	if (view->documents)
 		view->rows.closed |= documents_closed(view);
-	r = is_text(looking) ? text_show(data, &place, &looking->out) : put_line(looking, data);
+	r = is_text(looking) ? text_show(data, &place, &looking->out) :
+	    is_bare(looking) ? buf_append_bytes(&looking->out, data) :
+			       put_line(looking, data);
 
 	if (r == 0 && looking->out.size >= FILL_BYTES)
 		r = flush(looking);
@@ -182,7 +190,7 @@ static void looking_end(struct looking *looking)
 static int count_row(void *arg, int64_t index, struct backend_times times, struct bytes data)
 {
 	struct looking *looking = arg;
-	uint64_t size = looking->size + data.size + 1;
+	uint64_t size = looking->size + data.size + !is_bare(looking);
 
 	if (!row_fits(looking, data, times.created))
 		return 0;
@@ -231,6 +239,9 @@ static int rows_look(struct looking *looking, bool back, backend_row_time_fn *fn
 	looking->final = back ? looking->from : looking->to;
 	if (of->documents)
 		return documents_look(of, start, back, timed, looking);
+	if (of->as_of.count)
+		return as_of_read(view->backend, view->snapshot, &of->as_of, start, back, timed,
+				  looking);
 	if (asks_times(of->question) || is_text(looking))
 		return backend_row_read_times(view->backend, view->snapshot, session, key, start,
 					      back, UINT64_MAX, timed, looking);
@@ -267,7 +278,9 @@ static int list_begin(struct tree *tree, struct inode *of, struct window_view *r
 	ret->rows.version = of->version;
 	ret->rows.generation = of->node.generation;
 	ret->rows.end = of->list.next;
-	ret->document = of->node.kind == BACKEND_SINGLE;
+	ret->document = of->node.kind != BACKEND_LIST;
+	if (question_has_at(ret->question))
+		return as_of_begin(of, 0, ret);
 	/* A draft's rows are its old content. */
 	if (inode_is_draft(of) || ret->document) {
 		r = ASK(view, key_stat, of->node.session, of->node.key, &stat);
@@ -297,7 +310,10 @@ int window_view_begin(struct tree *tree, struct inode *of, struct window_view *v
 	WITH_READ_LOCK(tree);
 	WITH_INODE_LOCK(of);
 
-	if (of->node.kind == BACKEND_HASH)
+	const bool at = question_has_at(view->question);
+	const int64_t time = question_moment(view->question->at, view->rows.now, INT64_MAX);
+
+	if (of->node.kind == BACKEND_HASH && !at)
 		return -ENOENT;
 	if (of->gone)
 		return 1;
@@ -305,7 +321,11 @@ int window_view_begin(struct tree *tree, struct inode *of, struct window_view *v
 		return -ESTALE;
 	if (question_gathers(view->question))
 		return directory_begin(tree, of, view);
-	if (of->node.kind != BACKEND_LIST &&
+	if (view->rows.removed)
+		return removed_begin(tree, of, view);
+	if (at && !kind_is_state(of->node.kind))
+		return was_there(&of->node, time) ? 0 : -ENOENT;
+	if (of->node.kind != BACKEND_LIST && !at &&
 	    (of->node.kind != BACKEND_SINGLE || view->question->as != QUESTION_TEXT))
 		return 0;
 	return of->apart ? -EIO : list_begin(tree, of, view);
@@ -315,6 +335,7 @@ void window_view_end(struct window_view *view)
 {
 	view_end(&view->view);
 	documents_free(view->documents);
+	as_of_done(&view->as_of);
 	buf_done(&view->session);
 	buf_done(&view->key);
 }
@@ -357,6 +378,8 @@ static int choose_on(struct window_view *view, struct version **ret_version)
 
 	if (question->first >= 0 && !view->document)
 		looking.most = (uint64_t)question->first;
+	if (is_bare(&looking))
+		looking.most = 1;
 	if (ret_version && (question->bytes < 0 || view->document))
 		looking.version = version_new();
 	r = rows_look(&looking, false, count_row);

@@ -20,32 +20,71 @@ struct window_listing {
 	struct inode *of;
 	tree_entry_fn *fn;
 	void *arg;
+	int64_t time; /* of at= */
+	bool stopped;
+	struct view view;
 };
+
+/* Names that were not there yet are not shown. */
+static int was_shown(struct window_listing *listing, const struct shown *shown, bool *ret_was)
+{
+	struct view *view = &listing->view;
+	_cleanup_(backend_node_done) struct backend_node node = { 0 };
+	int r = 0;
+
+	*ret_was = true;
+	if (!view->backend)
+		r = view_begin(listing->tree, BACKEND_ANYWAY, view);
+	if (r == 0)
+		r = ASK(view, node_get, shown->st.st_ino, &node);
+	if (r < 0)
+		return r == -ENOENT ? 0 : r;
+	*ret_was = was_there(&node, listing->time);
+	return *ret_was || !kind_is_state(node.kind) ?
+		       0 :
+		       state_was_there(view, &node, listing->time, ret_was);
+}
 
 static int list_shown_name(void *arg, struct bytes name, struct inode *inode,
 			   const struct shown *shown, uint64_t position)
 {
-	const struct window_listing *listing = arg;
+	struct window_listing *listing = arg;
+	bool was = true;
+	int r = 0;
 
+	if (listing->time != INT64_MAX)
+		r = was_shown(listing, shown, &was);
 	/* A sidecar is not listed. */
-	if (S_ISREG(shown->st.st_mode) && bytes_ends_with(name, names_suffix(BACKEND_HASH)) &&
+	else if (S_ISREG(shown->st.st_mode) && bytes_ends_with(name, names_suffix(BACKEND_HASH)) &&
 	    place_kind(listing->tree, listing->of, name) == BACKEND_HASH)
 		return 0;
-	return listing->fn(listing->arg, name, inode, shown, position);
+	if (r < 0 || !was)
+		return r;
+	r = listing->fn(listing->arg, name, inode, shown, position);
+	listing->stopped = r != 0;
+	return r;
 }
 
 static int list_shown(struct tree *tree, const struct inode *dir, uint64_t position, uint64_t end,
 		      tree_entry_fn *fn, void *arg)
 {
 	struct inode *of = dir->window->of;
+	const struct question *question = dir->window->asked->question;
 	struct window_listing listing = {
+		.time = question_moment(question->at, time_now(), INT64_MAX),
 		.tree = tree,
 		.of = of,
 		.fn = fn,
 		.arg = arg,
 	};
 
-	return list_names(tree, of, position, end, list_shown_name, &listing);
+	int r = position & REMOVED_BIT ? 0 :
+			list_names(tree, of, position, end, list_shown_name, &listing);
+
+	view_end(&listing.view);
+	if ((r < 0 && r != -EUCLEAN) || listing.stopped || !question_has_at(question))
+		return r;
+	return removed_list(tree, dir, position, end, fn, arg);
 }
 
 /* ---- A list as a directory ---- */

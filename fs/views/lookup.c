@@ -86,11 +86,13 @@ static int gather_once(struct tree *tree, struct window_wanted *wanted, struct i
 }
 
 /* 1: the file has gone. */
-static int open_once(struct tree *tree, struct window_wanted *wanted, struct inode **ret_inode)
+static int open_once(struct tree *tree, struct window_wanted *wanted, uint32_t removed,
+		     struct inode **ret_inode)
 {
 	_cleanup_(window_view_end) struct window_view view = {
 		.question = wanted->asked->question,
 		.rows.now = time_now(),
+		.rows.removed = removed,
 	};
 	bool ages = question_has_ages(view.question);
 	_cleanup_(version_drop) struct version *version = NULL;
@@ -113,11 +115,19 @@ static int open_once(struct tree *tree, struct window_wanted *wanted, struct ino
 static int lookup_once(struct tree *tree, const struct inode *dir, struct window_wanted *wanted,
 		       struct inode **ret_inode)
 {
+	uint32_t kind = 0;
 	int r = shown_lookup(tree, dir, wanted);
 
+	if (r == 0) {
+		r = open_once(tree, wanted, 0, ret_inode);
+		inode_forget(tree, wanted->of, 1);
+	}
+	if (r != -ENOENT || !question_has_at(wanted->asked->question))
+		return r > 0 ? -ESTALE : r;
+	r = removed_lookup(tree, dir, wanted, &kind);
 	if (r < 0)
 		return r;
-	r = open_once(tree, wanted, ret_inode);
+	r = open_once(tree, wanted, kind, ret_inode);
 	inode_forget(tree, wanted->of, 1);
 	return r > 0 ? -ESTALE : r;
 }
@@ -174,7 +184,7 @@ static int open_question(struct tree *tree, struct window_wanted *wanted, struct
 	if (question_gathers(wanted->asked->question))
 		r = TREE_RETRY(tree, gather_once(tree, wanted, ret_inode));
 	else
-		r = TREE_RETRY(tree, open_once(tree, wanted, ret_inode));
+		r = TREE_RETRY(tree, open_once(tree, wanted, 0, ret_inode));
 	return r > 0 ? -ENOENT : r;
 }
 

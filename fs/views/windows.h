@@ -48,12 +48,13 @@ struct window_view {
 	struct documents *documents; /* of the directory, once they are chosen; owned */
 	uid_t uid;		     /* of the directory, */
 	gid_t gid;		     /* too */
-	bool document;		     /* it is a document, and its row is shown as text */
+	bool document;		     /* it is a document, and its row is shown */
+	struct as_of as_of;	     /* with at=; then it has runs */
 	struct window_rows rows;
 	struct buf session; /* owned, as key */
 	struct buf key;
 };
-/* Begin it, with the question and rows.now, for a file as it is now.  For a list, rows.version,
+/* Begin it, with the question, rows.now and rows.removed, for a file as it is now.  For a list, rows.version,
  * rows.generation and rows.end are set; for other files nothing begins.  No lock is held, nor
  * needed to read in it.  1: the file has gone; -ENOENT: windows do not show it; -EIO: its key is
  * quarantined. */
@@ -97,6 +98,25 @@ int documents_look(struct window_view *view, int64_t start, bool back, backend_r
  * not. */
 mode_t documents_closed(const struct window_view *view);
 void documents_free(struct documents *documents);
+
+/* Set in positions of a listing behind those of files. */
+#define REMOVED_BIT (UINT64_C(1) << 62)
+/* removed.c: names that were removed since at=.  Look one up as wanted->of, or list them. */
+int removed_lookup(struct tree *tree, const struct inode *dir, struct window_wanted *wanted,
+		   uint32_t *ret_kind);
+int removed_list(struct tree *tree, const struct inode *dir, uint64_t position, uint64_t end,
+		 tree_entry_fn *fn, void *arg);
+/* For window_view_begin(): a file that was removed, or (hidden: 0) one whose view has begun. */
+int removed_begin(struct tree *tree, struct inode *of, struct window_view *ret);
+int as_of_begin(struct inode *of, uint64_t hidden, struct window_view *ret);
+/* Whether a file of the store was there at a time, as far as its node says. */
+static inline bool was_there(const struct backend_node *node, int64_t time)
+{
+	return S_ISDIR(node->mode) || node->btime <= time;
+}
+/* Whether a state file has rows as of that time. */
+int state_was_there(struct view *view, const struct backend_node *node, int64_t time,
+		    bool *ret_there);
 
 /* lookup.c */
 

@@ -269,23 +269,23 @@ def test_what_sql_does_to_the_key_of_a_removed_file_counts(box):
 
 
 def test_without_trash_nothing_is_kept(box):
-    mount, path = box.session("demo", options=["trash=0"])
+    mount, path = box.session("demo", options=["history=0"])
     fill(path)
     shutil.rmtree(path)
     same(paths(box, mount.store), [], "the trash")
     same(mount.sql("SELECT count(*) FROM sessfs_node"), [(1,)], "nodes")
-    do(box, "config", mount.store, "trash=")
+    do(box, "config", mount.store, "history=")
     mount.remount([])
-    do(box, "config", mount.store, "trash=0")
+    do(box, "config", mount.store, "history=0")
     os.mkdir(path)
-    eventually(lambda: "trash=0" in mount.log(), "it is taken in")
+    eventually(lambda: "history=0" in mount.log(), "it is taken in")
     write(mount.at("demo/k.json"), b"1")
     os.unlink(mount.at("demo/k.json"))
     same(paths(box, mount.store), [], "with the setting")
 
 
 def test_it_goes_when_its_time_is_over(box):
-    mount, path = box.session("demo", options=["trash=4s"])
+    mount, path = box.session("demo", options=["history=4s"])
     fill(path)
     write(os.path.join(path, "long.jsonl"), LINE * 5000)
     shutil.rmtree(path)
@@ -296,7 +296,7 @@ def test_it_goes_when_its_time_is_over(box):
 
 
 def test_many_that_are_over_go_together(box):
-    mount, path = box.session("demo", options=["trash=4s"])
+    mount, path = box.session("demo", options=["history=4s"])
     for i in range(640):
         write(os.path.join(path, f"{i}.txt"), b"text")
     shutil.rmtree(path)
@@ -499,7 +499,7 @@ def test_rm_without_a_mount_leaves_it_as_well(box):
 
 
 def test_what_is_listed(box):
-    mount, path = box.session("demo", options=["trash=1d"])
+    mount, path = box.session("demo", options=["history=1d"])
     write(mount.at("demo/k.json"), b"1")
     before = time.time()
     os.unlink(mount.at("demo/k.json"))

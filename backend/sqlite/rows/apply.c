@@ -31,13 +31,13 @@ struct recipe {
 	apply_fn *apply; /* instead */
 };
 
-static apply_fn apply_row_put, apply_past, apply_shift, apply_node_put, apply_node_set, apply_change_done,
+static apply_fn apply_row_put, apply_row_delete, apply_past, apply_shift, apply_node_put, apply_node_set, apply_change_done,
 	apply_guard, apply_claim, apply_lease, apply_lock, apply_setting;
 
 static const struct recipe recipes[BACKEND_OP_TYPES] = {
 	[BACKEND_ROW_INSERT] = { { SQL_ROW_INSERT }, "sk@DCUv", true, NULL },
 	[BACKEND_ROW_PUT] = { { SQL_ROW_PUT }, "sk@DCUv", true, apply_row_put },
-	[BACKEND_ROW_DELETE] = { { SQL_ROW_DELETE }, "sk@t", true, NULL },
+	[BACKEND_ROW_DELETE] = { { SQL_ROW_DELETE }, "sk@t", true, apply_row_delete },
 	[BACKEND_KEY_MOVE] = { { SQL_KEY_CLEAR_TARGET, SQL_KEY_MOVE }, "skSKv", true, NULL },
 	[BACKEND_ROWS_SHIFT] = { { SQL_NONE }, "", true, apply_shift },
 	[BACKEND_KEY_HIDE] = { { SQL_TRASH_MAKE, SQL_KEY_HIDE, SQL_KEY_HIDDEN },
@@ -51,9 +51,9 @@ static const struct recipe recipes[BACKEND_OP_TYPES] = {
 	[BACKEND_HIDDEN_DELETE] = { { SQL_TRASH_MAKE, SQL_HIDDEN_DELETE }, "i@t", true, NULL },
 	[BACKEND_PAST_COPY] = { { SQL_NONE }, "", true, apply_past },
 	[BACKEND_ROWS_COPY] = { { SQL_NONE }, "", true, apply_past },
-	[BACKEND_PAST_NOTE] = { { SQL_NONE }, "", false, apply_past },
-	[BACKEND_PAST_MERGE] = { { SQL_NONE }, "", false, apply_past },
-	[BACKEND_PAST_FORGET] = { { SQL_NONE }, "", false, apply_past },
+	[BACKEND_PAST_NOTE] = { { SQL_NONE }, "", true, apply_past },
+	[BACKEND_PAST_MERGE] = { { SQL_NONE }, "", true, apply_past },
+	[BACKEND_PAST_FORGET] = { { SQL_NONE }, "", true, apply_past },
 	[BACKEND_NODE_PUT] = { { SQL_NONE }, "", false, apply_node_put },
 	[BACKEND_NODE_SET] = { { SQL_NONE }, "", false, apply_node_set },
 	[BACKEND_NODE_DELETE] = { { SQL_NODE_DELETE, SQL_NODE_XATTRS_DELETE, SQL_NODE_CHUNKS_DELETE,
@@ -176,6 +176,12 @@ static int apply_row_put(struct sqlite_conn *conn, const struct backend_op *op, 
 	if (r < 0 || sqlite3_changes(conn->db) > 0)
 		return r;
 	return apply_recipe(conn, &ensure, op, now);
+}
+
+static int apply_row_delete(struct sqlite_conn *conn, const struct backend_op *op, const char *now)
+{
+	return op->created ? sqlite_past_delete_later(conn, op) :
+			     apply_recipe(conn, &recipes[BACKEND_ROW_DELETE], op, now);
 }
 
 static int apply_shift(struct sqlite_conn *conn, const struct backend_op *op, const char *now)

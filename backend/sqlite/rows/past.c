@@ -38,6 +38,55 @@ static int keep(struct sqlite_conn *conn, struct bytes session, struct bytes key
 	return sqlite_conn_finish(conn, statement);
 }
 
+static int keep_later(struct sqlite_conn *conn, const struct backend_op *op, int64_t until)
+{
+	int r = 0;
+	sqlite3_stmt *statement = sqlite_conn_take(conn, SQL_PAST_KEEP_LATER, &r);
+
+	if (!statement)
+		return r;
+	sqlite3_bind_int64(statement, 1, until);
+	sqlite3_bind_int64(statement, 2, getpid());
+	sqlite_bind_text(statement, 3, op->session);
+	sqlite_bind_text(statement, 4, op->key);
+	sqlite3_bind_int64(statement, 5, op->created);
+	sqlite3_bind_int64(statement, 6, op->at);
+	sqlite3_bind_int64(statement, 7, op->to);
+	return sqlite_conn_finish(conn, statement);
+}
+
+int sqlite_past_delete_later(struct sqlite_conn *conn, const struct backend_op *op)
+{
+	int r = 0;
+	sqlite3_stmt *statement = sqlite_conn_take(conn, SQL_ROW_DELETE_LATER, &r);
+
+	if (!statement)
+		return r;
+	sqlite_bind_text(statement, 1, op->session);
+	sqlite_bind_text(statement, 2, op->key);
+	sqlite3_bind_int64(statement, 3, op->at);
+	sqlite3_bind_int64(statement, 4, op->to);
+	sqlite3_bind_int64(statement, 5, op->created);
+	return sqlite_conn_finish(conn, statement);
+}
+
+int sqlite_past_moment(struct sqlite_conn *conn, const char *now)
+{
+	int r = 0;
+	sqlite3_stmt *statement = sqlite_conn_take(conn, SQL_PAST_MOMENT, &r);
+
+	if (!statement)
+		return r;
+	sqlite3_bind_int64(statement, 1, conn->store->backend.forgets ? -1 : moment_read(now));
+	sqlite3_bind_int64(statement, 2, getpid());
+	return sqlite_conn_finish(conn, statement);
+}
+
+int sqlite_past_moment_over(struct sqlite_conn *conn)
+{
+	return sqlite_conn_run(conn, SQL_PAST_MOMENT_OVER);
+}
+
 static int note(struct sqlite_conn *conn, const struct backend_past_key *key,
 		enum backend_past_what what, int64_t index, int64_t last, int64_t until)
 {
@@ -200,7 +249,8 @@ int sqlite_past_keep(struct sqlite_conn *conn, const struct backend_op *op, cons
 	case BACKEND_ROW_PUT:
 		return keep_put(conn, op, until);
 	case BACKEND_ROW_DELETE:
-		return keep(conn, op->session, op->key, op->at, op->to, until);
+		return op->created ? keep_later(conn, op, until) :
+				     keep(conn, op->session, op->key, op->at, op->to, until);
 	case BACKEND_KEY_MOVE:
 		return keep_move(conn, op, until);
 	case BACKEND_ROWS_SHIFT:
@@ -232,7 +282,7 @@ static int copy(struct sqlite_conn *conn, enum sqlite_sql sql, const struct back
 		sqlite_bind_text(statement, 6, op->session_to);
 		sqlite_bind_text(statement, 7, op->key_to);
 	}
-	if (sql == SQL_ROWS_COPY)
+	if (sql != SQL_PAST_NONE)
 		sqlite3_bind_int64(statement, 8, op->created);
 	return sqlite_conn_finish(conn, statement);
 }
@@ -271,20 +321,22 @@ static int merge(struct sqlite_conn *conn, const struct backend_op *op)
 int sqlite_past_apply(struct sqlite_conn *conn, const struct backend_op *op, const char *now)
 {
 	const struct backend_past_key key = { op->ino, op->session, op->key };
-	const bool keeps = !conn->store->backend.forgets && !conn->store->writer_triggers;
+	const bool forgets = conn->store->backend.forgets;
 	int64_t until = moment_read(now);
 	int r;
 
 	switch (op->type) {
 	case BACKEND_PAST_COPY:
-		r = keeps ? copy(conn, SQL_PAST_NONE, op, until) : 0;
+		r = !forgets && !conn->store->writer_triggers ?
+			    copy(conn, SQL_PAST_NONE, op, until) :
+			    0;
 		return r < 0 ? r : copy(conn, SQL_PAST_COPY, op, until);
 	case BACKEND_ROWS_COPY:
 		return copy(conn, SQL_ROWS_COPY, op, until);
 	case BACKEND_PAST_NOTE:
-		return keeps ? note(conn, &key, (enum backend_past_what)op->parent, op->at, op->to,
-				    until) :
-			       0;
+		return forgets ? 0 :
+				 note(conn, &key, (enum backend_past_what)op->parent, op->at,
+				      op->to, until);
 	case BACKEND_PAST_MERGE:
 		return merge(conn, op);
 	case BACKEND_PAST_FORGET:

@@ -237,7 +237,9 @@ static const char tables[] =
  * once for all.
  *
  * SQL knows no time of a transaction.  So what other programs write within PAUSE of one another, and
- * SPAN altogether, is one change: it has the time of the first.
+ * SPAN altogether, is one change: it has the time of the first.  Where our own connections run the
+ * triggers, they say the time ('moment' in sessfs_meta, while the transaction lasts; negative: what it
+ * takes away is not kept).
  */
 #define NOW                                                                                        \
 	"((CAST(strftime('%s', 'now') AS INTEGER) * 1000 + "                                       \
@@ -245,21 +247,24 @@ static const char tables[] =
 #define PAUSE "100000000"
 #define SPAN "5000000000"
 #define MOMENT                                                                                     \
-	"coalesce((SELECT until FROM sessfs_past WHERE n = (SELECT max(n) FROM sessfs_past) AND "  \
+	"coalesce((SELECT value FROM sessfs_meta WHERE key = 'moment'), (SELECT until FROM "         \
+	"sessfs_past WHERE n = (SELECT max(n) FROM sessfs_past) AND "  \
 	"pid = 0 AND what < 2 AND " NOW " - until - late BETWEEN 0 AND " PAUSE " AND " NOW         \
 	" - until < " SPAN "), " NOW ")"
+#define PID "coalesce((SELECT value FROM sessfs_meta WHERE key = 'moment_pid'), 0)"
 #define KEEPS                                                                                      \
-	"coalesce((SELECT value FROM sessfs_meta WHERE key = 'setting:history'), '1') <> '0'"
+	"coalesce((SELECT value FROM sessfs_meta WHERE key = 'setting:history'), '1') <> '0' AND "  \
+	"coalesce((SELECT value FROM sessfs_meta WHERE key = 'moment'), 0) >= 0"
 #define KNOWN_TYPES(row)                                                                           \
 	"typeof(" row ".session_id) = 'text' AND typeof(" row ".state_key) = 'text' AND "          \
 	"typeof(" row ".item_index) = 'integer'"
 #define KEEP_COLUMNS                                                                               \
-	"  INSERT INTO sessfs_past (session_id, state_key, until, late, what, item_index, "        \
-	"last_index, bytes,\n      created_at, updated_at, version, state_data)\n"
+	"  INSERT INTO sessfs_past (session_id, state_key, until, late, pid, what, item_index, "   \
+	"last_index,\n      bytes, created_at, updated_at, version, state_data)\n"
 /* An upsert has kept the row before already. */
 #define KEEP_OLD(condition)                                                                        \
 	KEEP_COLUMNS                                                                               \
-	"    SELECT old.session_id, old.state_key, m, " NOW " - m, 0, old.item_index, "            \
+	"    SELECT old.session_id, old.state_key, m, " NOW " - m, " PID ", 0, old.item_index, "            \
 	"old.item_index,\n      length(CAST(old.state_data AS BLOB)), {old_created}, "             \
 	"{old_updated}, {old_version}, old.state_data\n    FROM (SELECT " MOMENT " AS m) WHERE "   \
 	KNOWN_TYPES("old") " AND " KEEPS condition "\n      AND NOT EXISTS (SELECT 1 FROM "        \
@@ -268,13 +273,13 @@ static const char tables[] =
 	"item_index = old.item_index AND state_data IS old.state_data);\n"
 #define KEEP_AT_NEW(condition)                                                                     \
 	KEEP_COLUMNS                                                                               \
-	"    SELECT session_id, state_key, m, " NOW " - m, 0, item_index, item_index, {octets}, "  \
+	"    SELECT session_id, state_key, m, " NOW " - m, " PID ", 0, item_index, item_index, {octets}, "  \
 	"{created},\n      {updated}, {version_now}, state_data FROM {rows}, (SELECT " MOMENT       \
 	" AS m)\n    WHERE session_id = new.session_id AND state_key = new.state_key AND "          \
 	"item_index = new.item_index\n      AND " KNOWN_TYPES("new") " AND " KEEPS condition ";\n"
 #define KEEP_NONE(last, condition)                                                                 \
-	"  INSERT INTO sessfs_past (session_id, state_key, until, late, what, item_index, "        \
-	"last_index)\n    SELECT new.session_id, new.state_key, m, " NOW " - m, 1, new.item_index, "\
+	"  INSERT INTO sessfs_past (session_id, state_key, until, late, pid, what, item_index, "   \
+	"last_index)\n    SELECT new.session_id, new.state_key, m, " NOW " - m, " PID ", 1, new.item_index, "\
 	last "\n    FROM (SELECT " MOMENT " AS m) WHERE " KNOWN_TYPES("new") " AND " KEEPS         \
 	condition "\n      AND NOT coalesce((SELECT item_index = new.item_index OR (what = 1 AND " \
 	"last_index >= new.item_index)\n        FROM sessfs_past WHERE ino = 0 AND session_id = "  \

@@ -75,6 +75,10 @@ static void sqlite_close(struct backend *backend)
 		sqlite_conn_close(&snapshot->conn);
 		free(snapshot);
 	}
+	/* What was forgotten is to be in no page that is free, nor in the WAL. */
+	if (store->rows_only && store->backend.forgets)
+		sqlite_conn_exec(&store->writer,
+				 "PRAGMA incremental_vacuum; PRAGMA wal_checkpoint(TRUNCATE)");
 	/* The last one to close empties the WAL and deletes it. */
 	sqlite_conn_close(&store->writer);
 	tidy_log(store);

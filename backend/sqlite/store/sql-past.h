@@ -34,16 +34,25 @@ SQL(SQL_PAST_SHOW, "UPDATE sessfs_past SET ino = 0, session_id = ?1, state_key =
 	"ino = ?3")
 SQL(SQL_PAST_GONE, "DELETE FROM sessfs_past WHERE ino = ?1")
 SQL(SQL_PAST_COPY, "INSERT INTO {rows} (session_id, state_key, item_index, state_data"
-	"{time_columns}{version_column}) SELECT ?6, ?7, item_index + ?5, state_data{time_columns}"
+	"{time_columns}{version_column}) SELECT ?6, ?7, n - ?3 + ?5, state_data{time_columns}"
 	"{version_past} FROM sessfs_past WHERE n BETWEEN ?3 AND ?4 AND what = 0 AND session_id = ?1 "
-	"AND state_key = ?2")
+	"AND state_key = ?2 AND (?8 = 0 OR coalesce(sessfs_time(created_at), 0) <= ?8)")
 SQL(SQL_PAST_NONE, "INSERT INTO sessfs_past (session_id, state_key, until, what, item_index, "
-	"last_index, pid) SELECT ?1, ?2, ?6, 1, min(item_index) + ?5, max(item_index) + ?5, ?7 FROM "
-	"sessfs_past WHERE n BETWEEN ?3 AND ?4 AND what = 0 HAVING count(*) > 0")
+	"last_index, pid) VALUES (?1, ?2, ?6, 1, ?5, ?4 - ?3 + ?5, ?7)")
 SQL(SQL_ROWS_COPY, "INSERT INTO {rows} (session_id, state_key, item_index, state_data"
 	"{time_columns}{version_column}) SELECT ?6, ?7, item_index + ?5, state_data{time_columns}"
 	"{version_past} FROM {rows} WHERE session_id = ?1 AND state_key = ?2 AND item_index BETWEEN "
 	"?3 AND ?4 AND " IS_INTEGER " AND (?8 = 0 OR coalesce(sessfs_time({created}), 0) <= ?8)")
+/* Those that were made later than ?5, and what is kept of them. */
+#define LATER " AND sessfs_time({created}) > ?5"
+SQL(SQL_ROW_DELETE_LATER, "DELETE FROM {rows} WHERE session_id = ?1 AND state_key = ?2 AND "
+	"item_index BETWEEN ?3 AND ?4" LATER)
+SQL(SQL_PAST_KEEP_LATER, "INSERT INTO sessfs_past (" PAST_COLUMNS ") SELECT " PAST_OF_ROW " FROM "
+	"{rows} WHERE session_id = ?3 AND state_key = ?4 AND item_index BETWEEN ?6 AND ?7 AND "
+	IS_INTEGER LATER)
+SQL(SQL_PAST_MOMENT, "INSERT OR REPLACE INTO sessfs_meta (key, value) VALUES ('moment', ?1), "
+	"('moment_pid', ?2)")
+SQL(SQL_PAST_MOMENT_OVER, "DELETE FROM sessfs_meta WHERE key IN ('moment', 'moment_pid')")
 SQL(SQL_PAST_MERGE, "UPDATE sessfs_past SET until = ?5 WHERE " PAST_OF " AND until BETWEEN ?4 AND "
 	"?5")
 /* Of what counts as one change, the oldest row of an index is what was there before. */

@@ -1,0 +1,322 @@
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * A fork: a new session with the rows that another one has, or had, in one transaction.
+ *
+ *   Its homes (fs/api/trash.h) are called as those of the old one, with the new id in the place of
+ *   the old; what lies below them is there again, with numbers of its own.  Rows are copied by the
+ *   store, and keep their times; the bytes of ordinary files are of now, and pieces that are not rows
+ *   and attributes do not come along.
+ */
+
+#include "fs/api/history.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "fs/base/entries.h"
+#include "fs/base/names.h"
+#include "fs/inode/commit.h"
+#include "fs/inode/generation.h"
+#include "fs/inode/quota.h"
+#include "fs/tree/tree.h"
+#include "fs/upkeep/trash-internal.h"
+#include "backend/base/array.h"
+
+enum { HOMES = 16, BYTES_MOST = 256 << 20 };
+
+struct fork_home {
+	struct inode *parent; /* counted */
+	struct buf name;
+};
+
+struct forking {
+	struct tree *tree;
+	const struct history_fork *fork;
+	struct view view;
+	struct batch batch;
+	struct fork_home home[HOMES];
+	size_t count;
+	struct entries family[HOMES]; /* below each */
+	struct backend_node placed[HOMES];
+	struct bytes session; /* the id of the new one, once it is known */
+	uint64_t ino;	    /* of a file whose bytes are copied */
+	uint64_t bytes;	    /* of all of these */
+	uint64_t rows;
+	int64_t now;
+};
+
+static void forking_done(struct forking *forking)
+{
+	view_end(&forking->view);
+	batch_done(&forking->batch);
+	for (size_t i = 0; i < forking->count; i++) {
+		if (forking->home[i].parent)
+			inode_forget(forking->tree, forking->home[i].parent, 1);
+		buf_done(&forking->home[i].name);
+		entries_done(&forking->family[i]);
+		backend_node_done(&forking->placed[i]);
+	}
+}
+
+/* The name, with the new id where the old one stands.  -EINVAL: it does not. */
+static int rename_home(const struct history_fork *fork, struct bytes name, struct buf *ret_name)
+{
+	_cleanup_(buf_done) struct buf old = { 0 }, new = { 0 };
+	const char *at;
+	int r = names_encode(NAMES_SESSION, fork->session, NAME_LIMIT, &old);
+
+	if (r == 0)
+		r = names_encode(NAMES_SESSION, fork->to, NAME_LIMIT, &new);
+	if (r < 0)
+		return r;
+	at = memmem(name.data, name.size, old.data, old.size);
+	if (!at)
+		return -EINVAL;
+	r = buf_append(ret_name, name.data, (size_t)(at - name.data));
+	if (r == 0)
+		r = buf_append_bytes(ret_name, buf_bytes(&new));
+	at += old.size;
+	return r < 0 ? r : buf_append(ret_name, at, (size_t)(name.data + name.size - at));
+}
+
+static int keep_chunk(void *arg, int64_t chunk, struct bytes data)
+{
+	struct forking *forking = arg;
+	struct backend_op *op = batch_add(&forking->batch, BACKEND_CHUNK_PUT);
+
+	forking->bytes += data.size;
+	if (forking->bytes > BYTES_MOST)
+		return -EFBIG;
+	if (!op)
+		return -ENOMEM;
+	op->ino = forking->ino;
+	op->at = chunk;
+	op->data = batch_keep(&forking->batch, data);
+	return forking->batch.error;
+}
+
+static bool is_wanted(const struct history_fork *fork, const struct backend_node *node)
+{
+	return !fork->key.data || !node->key.data || bytes_equal(fork->key, node->key);
+}
+
+/* The content of a file as that of its copy. */
+static int copy_content(struct forking *forking, const struct backend_node *from,
+			const struct backend_node *to)
+{
+	const struct history_fork *fork = forking->fork;
+	const bool list = from->kind == BACKEND_LIST;
+	struct view *view = &forking->view;
+	uint64_t rows = 0;
+	int r;
+
+	if (!kind_is_state(from->kind)) {
+		forking->ino = to->ino;
+		return ASK(view, chunk_read, from->ino, 0, INT64_MAX, keep_chunk, forking);
+	}
+	batch_guard_rows(&forking->batch, from->session, from->key);
+	r = history_copy(view->backend, view->snapshot, from->session, from->key, fork->time,
+			 list ? fork->first : INT64_MIN, list ? fork->last : INT64_MAX,
+			 to->session, to->key, &forking->batch, &rows);
+	forking->rows += rows;
+	return r;
+}
+
+/* Put a copy of a file or directory under a name. */
+static int copy_node(struct forking *forking, const struct backend_node *from,
+		     struct backend_node *to, struct bytes name)
+{
+	int r = number_ino(forking->tree, &to->ino);
+
+	if (r == 0)
+		r = number_entry(forking->tree, &to->entry);
+	if (r < 0)
+		return r;
+	to->nlink = S_ISDIR(to->mode) ? to->nlink : 1;
+	to->flags &= BACKEND_SPARSE;
+	to->generation = 0;
+	to->size = kind_is_state(to->kind) ? 0 : from->size;
+	to->ctime = to->btime = forking->now;
+	batch_node_put(&forking->batch, to);
+	batch_entry_put(&forking->batch, to->parent, to->entry, batch_keep(&forking->batch, name),
+			to->ino);
+	return S_ISREG(to->mode) ? copy_content(forking, from, to) : forking->batch.error;
+}
+
+/* What lies below a home, parents first.  The numbers of directories of old and new stand beside
+ * each other. */
+static int copy_below(struct forking *forking, uint64_t dir, const struct backend_node *home)
+{
+	struct entries *family = &forking->family[forking->count - 1];
+	_cleanup_(freep) uint64_t *ino = NULL;
+	int r = family_find(&forking->view, dir, family);
+
+	if (r < 0 || !family->count)
+		return r;
+	ino = calloc(family->count, sizeof(*ino));
+	if (!ino)
+		return -ENOMEM;
+	for (size_t i = 0; r == 0 && i < family->count; i++) {
+		const struct entry_copy *member = &family->item[i];
+		struct backend_node to = member->node;
+
+		if (!is_wanted(forking->fork, &member->node))
+			continue;
+		to.parent = member->parent == dir ? home->ino : 0;
+		for (size_t j = 0; j < i; j++)
+			if (family->item[j].node.ino == member->parent)
+				to.parent = ino[j];
+		if (to.key.data)
+			to.session = forking->session;
+		r = copy_node(forking, &member->node, &to, entry_name(member));
+		ino[i] = to.ino;
+	}
+	return r;
+}
+
+static int copy_home(struct forking *forking, const struct backend_node *node)
+{
+	struct fork_home *home = &forking->home[forking->count];
+	_cleanup_(buf_done) struct buf name = { 0 };
+	struct view *view = &forking->view;
+	struct backend_node to, *placed = &forking->placed[forking->count];
+	struct inode *there;
+	uint64_t id;
+	int r = inode_get_dir(forking->tree, view, node->parent, &home->parent);
+
+	if (r == 0)
+		r = ASK(view, entry_name, node->parent, node->entry, &name);
+	if (r == 0)
+		r = rename_home(forking->fork, buf_bytes(&name), &home->name);
+	forking->count += home->parent != NULL;
+	if (r < 0 || !is_wanted(forking->fork, node))
+		return r;
+	r = entry_open(forking->tree, view, home->parent, buf_bytes(&home->name), &id, &there);
+	if (r == 0)
+		inode_forget(forking->tree, there, 1);
+	if (r != -ENOENT)
+		return r < 0 ? r : -EEXIST;
+	r = node_placed(forking->tree, view, home->parent, buf_bytes(&home->name), node, placed);
+	if (r < 0)
+		return r;
+	if (placed->kind != node->kind)
+		return -EINVAL;
+	to = *placed;
+	forking->session = to.session;
+	r = copy_node(forking, node, &to, buf_bytes(&home->name));
+	return r == 0 && S_ISDIR(node->mode) ? copy_below(forking, node->ino, &to) : r;
+}
+
+/* How a directory changes: once for all of its homes. */
+static bool parent_changed(const struct forking *forking, size_t i, const struct entries *homes,
+			   struct backend_node *ret_node)
+{
+	struct inode *parent = forking->home[i].parent;
+	int links = 0;
+
+	for (size_t j = 0; j < forking->count; j++) {
+		if (forking->home[j].parent != parent)
+			continue;
+		if (j < i)
+			return false;
+		links += S_ISDIR(homes->item[j].node.mode);
+	}
+	dir_changed(parent, links, ret_node);
+	return true;
+}
+
+static int fork_once(struct tree *tree, const struct history_fork *fork, struct notes *notes,
+		     uint64_t *ret_rows)
+{
+	_cleanup_(forking_done) struct forking forking = { .tree = tree,
+							   .fork = fork,
+							   .now = time_now() };
+	_cleanup_(entries_done) struct entries homes = { 0 };
+	struct backend_node dir;
+	WITH_WRITE_LOCK(tree);
+	int r = ghosts_end(tree, true, NULL);
+
+	if (r == 0)
+		r = view_begin(tree, 0, &forking.view);
+	if (r == 0)
+		r = homes_of(&forking.view, tree->layout, NULL, fork->session, &homes);
+	if (r == 0 && (!homes.count || homes.count > HOMES - 1))
+		r = homes.count ? -E2BIG : -ENOENT;
+	for (size_t i = 0; r == 0 && i < homes.count; i++)
+		r = copy_home(&forking, &homes.item[i].node);
+	view_end(&forking.view);
+	for (size_t i = 0; r == 0 && i < forking.count; i++)
+		if (parent_changed(&forking, i, &homes, &dir))
+			batch_dir(&forking.batch, &forking.home[i].parent->node, &dir);
+	if (r == 0)
+		r = tree_commit(tree, &forking.batch, 0);
+	if (r < 0)
+		return r;
+	quota_void(tree);
+	for (size_t i = 0; i < forking.count; i++) {
+		const struct fork_home *home = &forking.home[i];
+
+		if (parent_changed(&forking, i, &homes, &dir))
+			dir_apply(home->parent, &dir);
+		notes_entry(notes, home->parent->ino, buf_bytes(&home->name));
+		notes_dir(notes, home->parent->ino);
+	}
+	*ret_rows = forking.rows;
+	return 0;
+}
+
+int tree_fork(struct tree *tree, const struct history_fork *fork, uint64_t *ret_rows)
+{
+	struct notes notes = { 0 };
+	int r;
+
+	if (tree->options.read_only)
+		return -EROFS;
+	if (!tree->backend->ops->history)
+		return -EOPNOTSUPP;
+	r = TREE_RETRY(tree, fork_once(tree, fork, &notes, ret_rows));
+	notes_send(&notes, tree, NOTIFY_LATER);
+	return r;
+}
+
+/* "fork TIME FIRST LAST SIZE SIZE SIZE ", then session, new session and key; a key of no bytes is
+ * none. */
+int order_fork(struct buf *order, const struct history_fork *fork)
+{
+	int r = buf_printf(order, "fork %lld %lld %lld %zu %zu ", (long long)fork->time,
+			   (long long)MAX(fork->first, 0), (long long)fork->last,
+			   fork->session.size, fork->to.size);
+
+	if (r == 0)
+		r = buf_append_bytes(order, fork->session);
+	if (r == 0)
+		r = buf_append_bytes(order, fork->to);
+	return r < 0 ? r : buf_append_bytes(order, fork->key);
+}
+
+int fork_order(struct tree *tree, struct bytes order)
+{
+	int64_t number[5];
+	struct history_fork fork;
+	uint64_t rows;
+
+	for (size_t i = 0; i < ARRAY_SIZE(number); i++)
+		if (!word_take(&order, &number[i]))
+			return -EINVAL;
+	if ((uint64_t)number[3] + (uint64_t)number[4] > order.size)
+		return -EINVAL;
+	fork = (struct history_fork){
+		.time = number[0],
+		.first = number[1],
+		.last = number[2],
+		.session = bytes_make(order.data, (size_t)number[3]),
+		.to = bytes_make(order.data + number[3], (size_t)number[4]),
+	};
+	if (order.size > fork.session.size + fork.to.size)
+		fork.key = bytes_make(order.data + number[3] + number[4],
+				      order.size - fork.session.size - fork.to.size);
+	if (!fork.first)
+		fork.first = INT64_MIN;
+	return tree_fork(tree, &fork, &rows);
+}
