@@ -328,3 +328,28 @@ int as_of_read(struct backend *backend, struct backend_snapshot *snapshot,
 	}
 	return MIN(r, 0);
 }
+
+static int found_row(void *arg, int64_t index, struct backend_times times, struct bytes data)
+{
+	bool *any = arg;
+
+	(void)index;
+	(void)times;
+	(void)data;
+	*any = true;
+	return 1;
+}
+
+int as_of_any(struct backend *backend, struct backend_snapshot *snapshot,
+	      const struct backend_past_key *key, int64_t time, bool *ret_any)
+{
+	struct as_of as_of;
+	int r = as_of_find(backend, snapshot, key, time, &as_of);
+
+	*ret_any = false;
+	if (r < 0)
+		return r;
+	r = as_of_read(backend, snapshot, &as_of, INT64_MIN, false, found_row, ret_any);
+	as_of_done(&as_of);
+	return r;
+}

@@ -113,6 +113,9 @@ void as_of_done(struct as_of *as_of);
 int as_of_read(struct backend *backend, struct backend_snapshot *snapshot,
 	       const struct as_of *as_of, int64_t from, bool back, backend_row_time_fn *fn,
 	       void *arg);
+/* Whether a key had any rows then. */
+int as_of_any(struct backend *backend, struct backend_snapshot *snapshot,
+	      const struct backend_past_key *key, int64_t time, bool *ret_any);
 /* A number that differs with the places of the rows. */
 uint64_t as_of_sum(const struct as_of *as_of);
 

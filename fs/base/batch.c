@@ -124,6 +124,12 @@ static void batch_key(struct batch *batch, enum backend_op_type type,
 	    .version = version_of(node));
 }
 
+void batch_past_forget(struct batch *batch, const struct backend_node *node)
+{
+	PUT(batch, BACKEND_PAST_FORGET, .session = node->session, .key = node->key,
+	    .at = INT64_MAX);
+}
+
 void batch_key_hide(struct batch *batch, const struct backend_node *node)
 {
 	batch_key(batch, BACKEND_KEY_HIDE, node);

@@ -374,8 +374,11 @@ int unlinking_begin(struct tree *tree, struct view *view, struct inode *inode, b
 			return r;
 		if (keep_rows)
 			batch_guard_rows(batch, node->session, node->key);
-		else if (!unlinking->path.data)
+		else if (!unlinking->path.data) {
 			batch_row_delete(batch, node->session, node->key, INT64_MIN, INT64_MAX);
+			/* It is to be seen by nobody who makes a file of this name. */
+			batch_past_forget(batch, node);
+		}
 	} else if (!link && (needed || backend_is_shared(tree->backend))) {
 		if (unlinking->path.data)
 			node->target = unlinking->path;

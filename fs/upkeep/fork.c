@@ -96,9 +96,22 @@ static int keep_chunk(void *arg, int64_t chunk, struct bytes data)
 	return forking->batch.error;
 }
 
-static bool is_wanted(const struct history_fork *fork, const struct backend_node *node)
+/* 1, 0 or -errno. */
+static int is_wanted(struct forking *forking, const struct backend_node *node)
 {
-	return !fork->key.data || !node->key.data || bytes_equal(fork->key, node->key);
+	const struct history_fork *fork = forking->fork;
+	const struct backend_past_key key = { 0, node->session, node->key };
+	struct view *view = &forking->view;
+	bool any = true;
+	int r = 0;
+
+	if (fork->key.data && node->key.data && !bytes_equal(fork->key, node->key))
+		return 0;
+	if (node->btime > fork->time && !S_ISDIR(node->mode))
+		any = false;
+	if (!any && kind_is_state(node->kind))
+		r = as_of_any(view->backend, view->snapshot, &key, fork->time, &any);
+	return r < 0 ? r : any;
 }
 
 /* The content of a file as that of its copy. */
@@ -157,11 +170,12 @@ static int copy_below(struct forking *forking, uint64_t dir, const struct backen
 	ino = calloc(family->count, sizeof(*ino));
 	if (!ino)
 		return -ENOMEM;
-	for (size_t i = 0; r == 0 && i < family->count; i++) {
+	for (size_t i = 0; r >= 0 && i < family->count; i++) {
 		const struct entry_copy *member = &family->item[i];
 		struct backend_node to = member->node;
 
-		if (!is_wanted(forking->fork, &member->node))
+		r = is_wanted(forking, &member->node);
+		if (r <= 0)
 			continue;
 		to.parent = member->parent == dir ? home->ino : 0;
 		for (size_t j = 0; j < i; j++)
@@ -172,7 +186,7 @@ static int copy_below(struct forking *forking, uint64_t dir, const struct backen
 		r = copy_node(forking, &member->node, &to, entry_name(member));
 		ino[i] = to.ino;
 	}
-	return r;
+	return MIN(r, 0);
 }
 
 static int copy_home(struct forking *forking, const struct backend_node *node)
@@ -190,7 +204,9 @@ static int copy_home(struct forking *forking, const struct backend_node *node)
 	if (r == 0)
 		r = rename_home(forking->fork, buf_bytes(&name), &home->name);
 	forking->count += home->parent != NULL;
-	if (r < 0 || !is_wanted(forking->fork, node))
+	if (r == 0)
+		r = is_wanted(forking, node);
+	if (r <= 0)
 		return r;
 	r = entry_open(forking->tree, view, home->parent, buf_bytes(&home->name), &id, &there);
 	if (r == 0)

@@ -42,7 +42,9 @@ static int was_shown(struct window_listing *listing, const struct shown *shown, 
 	*ret_was = was_there(&node, listing->time);
 	return *ret_was || !kind_is_state(node.kind) ?
 		       0 :
-		       state_was_there(view, &node, listing->time, ret_was);
+		       as_of_any(view->backend, view->snapshot,
+				 &(struct backend_past_key){ 0, node.session, node.key },
+				 listing->time, ret_was);
 }
 
 static int list_shown_name(void *arg, struct bytes name, struct inode *inode,

@@ -177,32 +177,6 @@ int removed_list(struct tree *tree, const struct inode *dir, uint64_t position, 
 	return MIN(r, 0);
 }
 
-static int found_row(void *arg, int64_t index, struct backend_times times, struct bytes data)
-{
-	bool *there = arg;
-
-	(void)index;
-	(void)times;
-	(void)data;
-	*there = true;
-	return 1;
-}
-
-int state_was_there(struct view *view, const struct backend_node *node, int64_t time,
-		    bool *ret_there)
-{
-	const struct backend_past_key key = { 0, node->session, node->key };
-	struct as_of as_of;
-	int r = as_of_find(view->backend, view->snapshot, &key, time, &as_of);
-
-	*ret_there = false;
-	if (r < 0)
-		return r;
-	r = as_of_read(view->backend, view->snapshot, &as_of, INT64_MIN, false, found_row, ret_there);
-	as_of_done(&as_of);
-	return r;
-}
-
 /* ---- Rows as of then ---- */
 
 static int is_last(void *arg, int64_t index, struct backend_times times, struct bytes data)

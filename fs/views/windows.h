@@ -114,9 +114,6 @@ static inline bool was_there(const struct backend_node *node, int64_t time)
 {
 	return S_ISDIR(node->mode) || node->btime <= time;
 }
-/* Whether a state file has rows as of that time. */
-int state_was_there(struct view *view, const struct backend_node *node, int64_t time,
-		    bool *ret_there);
 
 /* lookup.c */
 

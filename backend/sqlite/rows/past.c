@@ -77,7 +77,9 @@ int sqlite_past_moment(struct sqlite_conn *conn, const char *now)
 
 	if (!statement)
 		return r;
-	sqlite3_bind_int64(statement, 1, conn->store->backend.forgets ? -1 : moment_read(now));
+	sqlite3_bind_int64(statement, 1, conn->store->backend.forgets || conn->store->writer_forgets ?
+						     -1 :
+						     moment_read(now));
 	sqlite3_bind_int64(statement, 2, getpid());
 	return sqlite_conn_finish(conn, statement);
 }
@@ -238,7 +240,7 @@ int sqlite_past_keep(struct sqlite_conn *conn, const struct backend_op *op, cons
 
 	if (op->type > BACKEND_HIDDEN_DELETE || store->mode != MODE_WHOLE)
 		return 0;
-	if (store->backend.forgets || store->writer_triggers || store->room.lent)
+	if (store->backend.forgets || store->writer_triggers || store->writer_forgets)
 		return go_along(conn, op);
 	if (op->type == BACKEND_ROW_INSERT && !op->created && store->layout.has_created)
 		return 0;

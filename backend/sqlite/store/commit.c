@@ -320,10 +320,14 @@ static int try_harder(struct sqlite *store, struct sqlite_request *request, int 
 
 	if (made)
 		r = run_alone(store, request);
+	store->writer_forgets = true;
+	if (r == -ENOSPC)
+		r = run_alone(store, request);
 	if (r == -ENOSPC && (request->flags & BACKEND_FREES) && sqlite_room_lend(store)) {
 		r = run_alone(store, request);
 		sqlite_room_return(store);
 	}
+	store->writer_forgets = false;
 	return r;
 }
 

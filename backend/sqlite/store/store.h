@@ -117,6 +117,7 @@ struct sqlite {
 	struct sqlite_conn writer;
 	bool writer_triggers; /* as last set on the writer */
 	bool writer_ahead;    /* and whether the WAL grows ahead */
+	bool writer_forgets;  /* there is no room to keep what this transaction takes away */
 	uint64_t ino_noted;   /* the writer's: inode numbers so far are noted as used */
 
 	/* The writer's.  Bytes. */
