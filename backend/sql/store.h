@@ -43,7 +43,7 @@
 #include "backend/base/log-pause.h"
 
 enum {
-	SQL_FORMAT = 3,	      /* of our tables */
+	SQL_FORMAT = 4,	      /* of our tables */
 	SQL_READERS = 16,     /* connections that the pool keeps */
 	SQL_LEASE_S = 15,     /* that a mount may be silent */
 	SQL_FRESH_S = 5,      /* since the server heard of a mount that judges others, at most */

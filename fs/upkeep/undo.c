@@ -131,6 +131,7 @@ static void emit_past(struct undoing *undoing)
 			return;
 		op->seq = run->index;
 		op->created = as_of->time;
+		op->version = batch_version_above_all();
 	}
 }
 
@@ -269,6 +270,7 @@ int history_copy(struct backend *backend, struct backend_snapshot *snapshot, str
 		if (run->where == RUN_ROWS && begin == INT64_MIN)
 			op->seq = by;
 		op->created = time == INT64_MAX ? 0 : as_of.time;
+		op->version = 1;
 	}
 	r = batch->error;
 	if (r == 0)

@@ -3,6 +3,7 @@
 """What was overwritten: seen as it was, put back, forked, forgotten."""
 
 import contextlib
+import errno
 import glob
 import json
 import os
@@ -63,8 +64,8 @@ def test_what_was_overwritten_is_seen_and_comes_back(box):
     same(tree_of(then(mount, second)), tree_of(path), "at the second")
     same(read(os.path.join(path, f"@at={first},last=1", "messages.jsonl")), LINES[2], "its end")
     same(read(os.path.join(mount.path, f"@at={first}", "demo/state.json")), b'{"a": 1}\n', "above")
-    same(errno_of(open, then(mount, first, "messages.jsonl"), "ab"), "EROFS", "an append")
-    same(errno_of(open, then(mount, first, "state.json"), "wb"), "EROFS", "a save")
+    same(errno_of(open, then(mount, first, "messages.jsonl"), "ab"), errno.EROFS, "an append")
+    same(errno_of(open, then(mount, first, "state.json"), "wb"), errno.EROFS, "a save")
     do(box, "undo", "--to", first, mount.store, "demo")
     eventually(lambda: read(messages) == b"".join(LINES[:3]) and
                read(state) == b'{"a": 1}\n', "it is back")
@@ -138,7 +139,7 @@ def test_a_compaction_is_one_change(box):
     first = moment()
     version = os.getxattr(messages, "user.sessfs.version").decode()
     do(box, "compact", "--first=6", f"--if={version}", mount.store, "demo/messages.jsonl",
-       input=b'{"sum": 1}\n')
+       stdin=b'{"sum": 1}\n')
     same(read(messages), b'{"sum": 1}\n' + LINES[6] + LINES[7], "compacted")
     same(read(then(mount, first, "messages.jsonl")), b"".join(LINES), "as it was")
     same(changes(box, mount.store)[0]["what"], "compact", "what")
@@ -348,7 +349,7 @@ class Model:
             return
         version = os.getxattr(name, "user.sessfs.version").decode()
         do(self.box, "compact", "--first=3", f"--if={version}", self.mount.store, "demo/a.jsonl",
-           input=self.line())
+           stdin=self.line())
 
     def sql(self):
         with contextlib.closing(self.mount.connect()) as base:

@@ -284,8 +284,10 @@ static int copy(struct sqlite_conn *conn, enum sqlite_sql sql, const struct back
 		sqlite_bind_text(statement, 6, op->session_to);
 		sqlite_bind_text(statement, 7, op->key_to);
 	}
-	if (sql != SQL_PAST_NONE)
+	if (sql != SQL_PAST_NONE) {
 		sqlite3_bind_int64(statement, 8, op->created);
+		sqlite3_bind_int64(statement, 9, MAX(op->version, 1));
+	}
 	return sqlite_conn_finish(conn, statement);
 }
 

@@ -103,7 +103,8 @@ char *sqlite_sql_expand(const char *text, const struct sqlite_layout *layout, co
 		{ "{old_created}", "%s", created ? "old.created_at" : "NULL" },
 		{ "{old_updated}", "%s", updated ? "old.updated_at" : "NULL" },
 		{ "{old_version}", "%s", layout->has_version ? "old.version" : "0" },
-		{ "{version_past}", "%s", layout->has_version ? ", version" : "" },
+		{ "{version_past}", "%s",
+		  layout->has_version ? ", CASE WHEN version > 0 THEN ?9 ELSE 0 END" : "" },
 		{ "{set_version}", "%s", layout->has_version ? ", version = " RISEN("?7") : "" },
 	};
 	sqlite3_str *sql = sqlite3_str_new(NULL);
