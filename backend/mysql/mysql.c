@@ -187,7 +187,7 @@ static const char *const tables[] = {
 	"@sessfs_past, "
 #define KEEP                                                                                       \
 	PAST ", state_data{time_columns}) VALUES " PAST_IDS("OLD") "0, OLD.item_index, "           \
-	"OLD.item_index, 0, OCTET_LENGTH(OLD.state_data), OLD.state_data{times_of OLD})"
+	"OLD.item_index, 0, COALESCE(OCTET_LENGTH(OLD.state_data), 0), OLD.state_data{times_of OLD})"
 #define CAME PAST ") VALUES " PAST_IDS("NEW") "1, NEW.item_index, NEW.item_index, 0, 0)"
 #define TRIGGER(name, when, body)                                                                  \
 	"CREATE TRIGGER " name " AFTER " when " ON {rows} FOR EACH ROW "                           \

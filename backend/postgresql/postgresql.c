@@ -105,7 +105,7 @@ static const char *const own[SQL_TEXTS] = {
 	"FROM agentscope.sessfs_setting WHERE name = 'history'::bytea), '1'::bytea) <> '0'::bytea"
 #define KEEP_GONE(condition)                                                                            \
 	PAST ", state_data{time_columns}) SELECT " PAST_IDS "0, r.item_index, r.item_index, 0, "   \
-	"octet_length(r.state_data), r.state_data{times_of r} FROM gone r WHERE " KEEPS condition  \
+	"COALESCE(octet_length(r.state_data), 0), r.state_data{times_of r} FROM gone r WHERE " KEEPS condition  \
 	" ORDER BY r.item_index"
 /* Rows that come, one after the other. */
 #define CAME(condition)                                                                            \

@@ -144,7 +144,8 @@ void sql_past_keep(struct sql_packet *packet, const struct backend_op *op,
 
 static void say_copy(struct sql_packet *packet, enum sql_text text, const struct backend_op *op)
 {
-	const bool rows = text == SQL_ROWS_COPY, none = text == SQL_PAST_NONE;
+	const bool rows = text == SQL_ROWS_COPY;
+	const bool none = text == SQL_PAST_NONE || text == SQL_PAST_TOLD;
 	const struct bytes session = given(none ? op->session_to : op->session);
 	const struct bytes key = given(none ? op->key_to : op->key);
 
@@ -161,6 +162,24 @@ static void say_copy(struct sql_packet *packet, enum sql_text text, const struct
 				      sql_number(op->version > packet->store->version_most ?
 							 1 :
 							 op->version)));
+}
+
+/* MariaDB has no trigger write to a table that the statement reads: there it is silent, and what it
+ * would say is said. */
+static void say_rows_back(struct sql_packet *packet, const struct backend_op *op)
+{
+	const struct sql *store = packet->store;
+	const bool silent = store->rows_only && store->texts.driver->moment;
+
+	if ((silent || !store->rows_only) && !store->backend.forgets)
+		say_copy(packet, SQL_PAST_NONE, op);
+	if (silent)
+		packet_say_plain(packet, store->texts.driver->silent);
+	say_copy(packet, SQL_PAST_COPY, op);
+	if (!silent)
+		return;
+	say_copy(packet, SQL_PAST_TOLD, op);
+	packet_say_plain(packet, store->texts.driver->loud);
 }
 
 static void say_times(struct sql_packet *packet, enum sql_text text, const struct backend_op *op)
@@ -195,9 +214,7 @@ int sql_past_apply(struct sql_packet *packet, const struct backend_op *op,
 			 fine(op->created));
 		return 0;
 	case BACKEND_PAST_COPY:
-		if (!store->rows_only && !store->backend.forgets)
-			say_copy(packet, SQL_PAST_NONE, op);
-		say_copy(packet, SQL_PAST_COPY, op);
+		say_rows_back(packet, op);
 		return 0;
 	case BACKEND_ROWS_COPY:
 		say_copy(packet, SQL_ROWS_COPY, op);

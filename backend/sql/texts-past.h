@@ -7,7 +7,7 @@
 #define PAST_OF "ino = ?1 AND session_id = ?2 AND state_key = ?3"
 /* ?1 ?2 a key of the rows' table, ?5 ?6 the same as bytes, ?7 the process. */
 #define PAST_KEEPS "INSERT INTO sessfs_past " PAST_ROW_COLUMNS " SELECT ?5, ?6, {ns}, 0, item_index, " \
-	"item_index, ?7, OCTET_LENGTH(state_data), state_data{time_columns} FROM {rows} WHERE "
+	"item_index, ?7, COALESCE(OCTET_LENGTH(state_data), 0), state_data{time_columns} FROM {rows} WHERE "
 SQL(SQL_PAST_KEEP, PAST_KEEPS "{is 1 2} AND item_index BETWEEN ?3 AND ?4 ORDER BY item_index {locked}")
 SQL(SQL_PAST_KEEP_OTHER, PAST_KEEPS "{is 1 2} AND item_index = ?3 AND NOT ({exactly state_data} = "
 	"{exactly ?8}) {locked}")
@@ -38,6 +38,10 @@ SQL(SQL_PAST_COPY, "INSERT INTO {rows} (session_id, state_key, item_index, state
 	"SELECT ?1, ?2, n - ?3 + ?5, state_data{time_columns} FROM sessfs_past WHERE n BETWEEN ?3 AND "
 	"?4 AND what = 0 AND session_id = ?6 AND state_key = ?7 AND (?8 = 0 OR {created} * 1000000 <= "
 	"?8)")
+/* As the triggers would tell of them. */
+SQL(SQL_PAST_TOLD, "INSERT INTO sessfs_change (session_id, state_key, item_index, what) SELECT ?6, ?7, "
+	"n - ?3 + ?5, 'i' FROM sessfs_past WHERE n BETWEEN ?3 AND ?4 AND what = 0 AND session_id = ?6 AND "
+	"state_key = ?7")
 SQL(SQL_PAST_COPIED, "UPDATE {rows} SET version = ?3 WHERE {is 1 2} AND item_index = 0")
 SQL(SQL_PAST_NONE, "INSERT INTO sessfs_past (session_id, state_key, until, what, item_index, "
 	"last_index, pid, bytes) VALUES (?6, ?7, {ns}, 1, ?5, ?4 - ?3 + ?5, ?8, 0)")

@@ -315,7 +315,7 @@ int window_view_begin(struct tree *tree, struct inode *of, struct window_view *v
 
 	if (of->node.kind == BACKEND_HASH && !at)
 		return -ENOENT;
-	if (of->gone)
+	if (of->gone && !view->rows.removed)
 		return 1;
 	if (inode_is_changing(tree, of))
 		return -ESTALE;

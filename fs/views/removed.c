@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "fs/base/entries.h"
 #include "fs/base/names.h"
 #include "fs/inode/inodes.h"
 #include "fs/inode/trashed.h"
@@ -20,7 +21,7 @@ struct removed {
 	struct buf path;   /* of the directory, with a '/' behind it unless it is the root */
 	struct bytes name; /* that is looked for, or any */
 	struct backend_node node;
-	uint64_t position;
+	struct entries entries; /* to be listed */
 	uint64_t end;
 	tree_entry_fn *fn;
 	void *arg;
@@ -30,6 +31,7 @@ static void removed_done(struct removed *removed)
 {
 	buf_done(&removed->path);
 	backend_node_done(&removed->node);
+	entries_done(&removed->entries);
 }
 
 /* A directory that was removed itself has its old path as its name. */
@@ -123,27 +125,34 @@ int removed_lookup(struct tree *tree, const struct inode *dir, struct window_wan
 	return inode_get(tree, &view, removed.node.ino, &wanted->of);
 }
 
-static int list_removed(void *arg, const struct backend_entry *entry,
+static int keep_removed(void *arg, const struct backend_entry *entry,
 			const struct backend_node *node)
 {
 	struct removed *removed = arg;
-	const struct shown shown = { .st = { .st_ino = node->ino, .st_mode = node->mode } };
 	struct trash_item item;
 	struct bytes name;
-	struct inode *now;
-	int r;
 
 	if (entry->id > removed->end)
 		return 1;
 	if (!trash_parse(entry, node, &item) || !was_removed_since(removed, &item, node) ||
 	    !lies_in(removed, item.name, &name) || name.size > NAME_LIMIT)
 		return 0;
-	/* Listed already. */
-	r = tree_lookup(removed->tree, (struct inode *)removed->dir, name, &now);
+	return entries_add(&removed->entries,
+			   &(struct backend_entry){ .id = entry->id, .name = name }, node);
+}
+
+static int list_removed(struct removed *removed, const struct entry_copy *entry)
+{
+	const struct shown shown = { .st = { .st_ino = entry->node.ino,
+					     .st_mode = entry->node.mode } };
+	struct inode *now;
+	int r = tree_lookup(removed->tree, (struct inode *)removed->dir, entry_name(entry), &now);
+
 	if (r < 0)
 		return r == -ENOENT ? 0 : r;
-	r = inode_shown(now)->ino == node->ino ?
-		    removed->fn(removed->arg, name, NULL, &shown,
+	/* Or it is listed already. */
+	r = inode_shown(now)->ino == entry->node.ino ?
+		    removed->fn(removed->arg, entry_name(entry), NULL, &shown,
 				REMOVED_BIT | (entry->id + LIST_DOTS)) :
 		    0;
 	inode_forget(removed->tree, now, 1);
@@ -171,9 +180,11 @@ int removed_list(struct tree *tree, const struct inode *dir, uint64_t position, 
 		r = backend->ops->snapshot_begin(backend, BACKEND_ANYWAY, &snapshot);
 	if (r < 0)
 		return r;
-	r = backend->ops->entry_list(backend, snapshot, BACKEND_TRASH, after, list_removed,
+	r = backend->ops->entry_list(backend, snapshot, BACKEND_TRASH, after, keep_removed,
 				     &removed);
 	backend->ops->snapshot_end(backend, snapshot);
+	for (size_t i = 0; r == 0 && i < removed.entries.count; i++)
+		r = list_removed(&removed, &removed.entries.item[i]);
 	return MIN(r, 0);
 }
 

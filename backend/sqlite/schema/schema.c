@@ -265,7 +265,7 @@ static const char tables[] =
 #define KEEP_OLD(condition)                                                                        \
 	KEEP_COLUMNS                                                                               \
 	"    SELECT old.session_id, old.state_key, m, " NOW " - m, " PID ", 0, old.item_index, "            \
-	"old.item_index,\n      length(CAST(old.state_data AS BLOB)), {old_created}, "             \
+	"old.item_index,\n      coalesce(length(CAST(old.state_data AS BLOB)), 0), {old_created}, "             \
 	"{old_updated}, {old_version}, old.state_data\n    FROM (SELECT " MOMENT " AS m) WHERE "   \
 	KNOWN_TYPES("old") " AND " KEEPS condition "\n      AND NOT EXISTS (SELECT 1 FROM "        \
 	"sessfs_past WHERE n = (SELECT max(n) FROM sessfs_past)\n        AND ino = 0 AND what = 0 "\
@@ -273,7 +273,7 @@ static const char tables[] =
 	"item_index = old.item_index AND state_data IS old.state_data);\n"
 #define KEEP_AT_NEW(condition)                                                                     \
 	KEEP_COLUMNS                                                                               \
-	"    SELECT session_id, state_key, m, " NOW " - m, " PID ", 0, item_index, item_index, {octets}, "  \
+	"    SELECT session_id, state_key, m, " NOW " - m, " PID ", 0, item_index, item_index, coalesce({octets}, 0), "  \
 	"{created},\n      {updated}, {version_now}, state_data FROM {rows}, (SELECT " MOMENT       \
 	" AS m)\n    WHERE session_id = new.session_id AND state_key = new.state_key AND "          \
 	"item_index = new.item_index\n      AND " KNOWN_TYPES("new") " AND " KEEPS condition ";\n"

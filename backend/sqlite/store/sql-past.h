@@ -5,7 +5,7 @@
 #define PAST_COLUMNS "session_id, state_key, until, what, item_index, last_index, pid, bytes, " \
 	"created_at, updated_at, version, state_data"
 /* A row of a key that is kept, until ?1, by ?2. */
-#define PAST_OF_ROW "session_id, state_key, ?1, 0, item_index, item_index, ?2, {octets}, " \
+#define PAST_OF_ROW "session_id, state_key, ?1, 0, item_index, item_index, ?2, coalesce({octets}, 0), " \
 	"{created}, {updated}, {version_now}, state_data"
 #define PAST_OF "ino = ?1 AND session_id = ?2 AND state_key = ?3"
 
