@@ -28,8 +28,8 @@ struct finding {
 static bool goes_on(const struct as_of_run *run, int64_t index, int where, int64_t at)
 {
 	return (int)run->where == where &&
-	       (where == RUN_NONE || (uint64_t)at - (uint64_t)run->at ==
-					     (uint64_t)index - (uint64_t)run->index);
+	       (where == RUN_NONE ||
+		(uint64_t)at - (uint64_t)run->at == (uint64_t)index - (uint64_t)run->index);
 }
 
 static int add_run(struct as_of *as_of, int64_t index, int where, int64_t at)
@@ -50,9 +50,9 @@ static int64_t run_last(const struct as_of *as_of, size_t i)
 
 static int64_t run_at(const struct as_of_run *run, int64_t index)
 {
-	return run->where == RUN_NONE ? 0 :
-					(int64_t)((uint64_t)run->at + (uint64_t)index -
-						  (uint64_t)run->index);
+	return run->where == RUN_NONE ?
+		       0 :
+		       (int64_t)((uint64_t)run->at + (uint64_t)index - (uint64_t)run->index);
 }
 
 /* The run that has an index. */

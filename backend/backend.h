@@ -254,15 +254,15 @@ enum backend_op_type {
 			  * store then: -EBUSY, -EINVAL when the name cannot be used, -ENOTEMPTY
 			  * when there are rows */
 	/* History (backend/history.h). */
-	BACKEND_PAST_COPY,   /* session, key, at = first n, to = last n, session_to, key_to, seq: the
+	BACKEND_PAST_COPY,  /* session, key, at = first n, to = last n, session_to, key_to, seq: the
 			      * kept rows between these become rows again, the first one with the
-			      * index seq, with the times that they had; with created only those that
-			      * were made until then; -EEXIST */
-	BACKEND_ROWS_COPY,   /* session, key, at = first index, to = last index, seq = by how much
+			      * index seq, with the times that they had; with created only those
+			      * that were made until then; -EEXIST */
+	BACKEND_ROWS_COPY,  /* session, key, at = first index, to = last index, seq = by how much
 			      * further, session_to, key_to, created: the same of rows */
-	BACKEND_PAST_NOTE,   /* session, key, parent = enum backend_past_what, at, to: remember that;
+	BACKEND_PAST_NOTE,  /* session, key, parent = enum backend_past_what, at, to: remember that;
 			      * such a note of its own takes nothing away */
-	BACKEND_PAST_MERGE,  /* ino, session, key, at, to: what was changed at times between these,
+	BACKEND_PAST_MERGE, /* ino, session, key, at, to: what was changed at times between these,
 			      * both inclusive, counts as one change, at the last one */
 	BACKEND_PAST_FORGET, /* ino, session, key, at: what was kept until then or before goes, and
 			      * with INT64_MAX also that there was any */

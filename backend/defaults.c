@@ -110,8 +110,8 @@ ANSWER(int, past_read, 0, struct backend_snapshot *snapshot, const struct backen
        int64_t first, int64_t last, bool back, backend_row_time_fn *fn, void *arg)
 ANSWER(int, past_keys, 0, struct backend_snapshot *snapshot, const struct backend_past_key *after,
        backend_past_key_fn *fn, void *arg)
-ANSWER(int, past_size, (int)(*ret_bytes = (uint64_t)(*ret_last = 0)), struct backend_snapshot *snapshot, uint64_t *ret_bytes,
-       int64_t *ret_last)
+ANSWER(int, past_size, (int)(*ret_bytes = (uint64_t)(*ret_last = 0)),
+       struct backend_snapshot *snapshot, uint64_t *ret_bytes, int64_t *ret_last)
 ANSWER(int, hidden_read, 0, struct backend_snapshot *snapshot, uint64_t ino, int64_t from,
        bool back, backend_row_time_fn *fn, void *arg)
 

@@ -5,12 +5,12 @@
 /*
  * History: rows as they were (a part of backend.h, which has this one).
  *
- * What a change of rows takes away is kept, whoever makes the change: our own commits keep it in the
- * transaction that takes it away, and triggers do for other programs.  Each such *record* says what
- * stood at an index of a key until a time; a row that was added leaves none, since its created_at
- * says from when on it is there, but for a row that comes with a time of its own.  So the rows as of
- * T are those of now, with all records that ended behind T taken back, the newest first, and
- * without what was made later than T.
+ * What a change of rows takes away is kept, also where SQL makes the change: our own commits keep
+ * it in the transaction that takes it away, and triggers do for other programs.  Each such
+ * *record* says what stood at an index of a key until a time; a row that was added leaves none,
+ * since its created_at says from when on it is there, but for a row that comes with a time of its
+ * own.  So the rows as of T are those of now, with all records that ended behind T taken back,
+ * the newest first, and without what was made later than T.
  *
  *	PAST_ROW	the row at index
  *	PAST_NONE	no row from index to last

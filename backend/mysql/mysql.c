@@ -105,8 +105,8 @@ static const char *const tables[] = {
 	      "two times, 4 put back', item_index BIGINT NOT NULL, last_index BIGINT NOT NULL, "
 	      "pid BIGINT NOT NULL, bytes BIGINT NOT NULL, created_at DATETIME(6), "
 	      "updated_at DATETIME(6), version BIGINT, state_data LONGTEXT, "
-	      "KEY sessfs_past_key (ino, session_id, state_key, until)")
-	" DEFAULT CHARACTER SET utf8mb4",
+	      "KEY sessfs_past_key (ino, session_id, state_key, until)") " DEFAULT CHARACTER SET "
+									 "utf8mb4",
 	/* What the triggers write: a row each row that another program has changed. */
 	TABLE("sessfs_change",
 	      "id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY, session_id " ID ", state_key " ID ", "
@@ -178,16 +178,20 @@ static const char *const tables[] = {
 	"; SET @sessfs_now = " NOW_NS "; IF @sessfs_moment IS NOT NULL THEN SET @sessfs_past = "   \
 	"@sessfs_moment; ELSEIF @sessfs_past IS NULL OR @sessfs_now - @sessfs_seen NOT BETWEEN 0 " \
 	"AND 100000000 OR @sessfs_now - @sessfs_past > 5000000000 THEN SET @sessfs_past = "        \
-	"@sessfs_now; END IF; SET @sessfs_seen = @sessfs_now; IF @sessfs_past >= 0 AND COALESCE(" \
-	"(SELECT value FROM sessfs_setting WHERE name = 'history'), '1') <> '0' THEN " body       \
+	"@sessfs_now; END IF; SET @sessfs_seen = @sessfs_now; IF @sessfs_past >= 0 AND COALESCE("  \
+	"(SELECT value FROM sessfs_setting WHERE name = 'history'), '1') <> '0' THEN " body        \
 	"; END IF"
-#define PAST "INSERT INTO sessfs_past (session_id, state_key, until, what, item_index, last_index, pid, bytes"
+#define PAST                                                                                       \
+	"INSERT INTO sessfs_past (session_id, state_key, until, what, item_index, last_index, "    \
+	"pid, bytes"
 #define PAST_IDS(row)                                                                              \
 	"(CONVERT(" row ".session_id USING utf8mb4), CONVERT(" row ".state_key USING utf8mb4), "   \
 	"@sessfs_past, "
 #define KEEP                                                                                       \
-	PAST ", state_data{time_columns}) VALUES " PAST_IDS("OLD") "0, OLD.item_index, "           \
-	"OLD.item_index, 0, COALESCE(OCTET_LENGTH(OLD.state_data), 0), OLD.state_data{times_of OLD})"
+	PAST ", state_data{time_columns}) VALUES " PAST_IDS(                                       \
+		"OLD") "0, OLD.item_index, "                                                       \
+		       "OLD.item_index, 0, COALESCE(OCTET_LENGTH(OLD.state_data), 0), "            \
+		       "OLD.state_data{times_of OLD})"
 #define CAME PAST ") VALUES " PAST_IDS("NEW") "1, NEW.item_index, NEW.item_index, 0, 0)"
 #define TRIGGER(name, when, body)                                                                  \
 	"CREATE TRIGGER " name " AFTER " when " ON {rows} FOR EACH ROW "                           \
@@ -199,10 +203,10 @@ static const char *const triggers[] = {
 	TRIGGER("sessfs_row_update", "UPDATE",
 		"IF BINARY OLD.session_id = BINARY NEW.session_id AND BINARY OLD.state_key = "
 		"BINARY NEW.state_key AND OLD.item_index = NEW.item_index THEN "
-		"IF NOT BINARY OLD.state_data <=> BINARY NEW.state_data THEN " LOG(
-			"u", "NEW") KEEPING(KEEP) "; END IF; "
-				    "ELSE " LOG("d", "OLD") "; " LOG("u", "NEW")
-					    KEEPING(KEEP "; " CAME) "; END IF"),
+		"IF NOT BINARY OLD.state_data <=> BINARY NEW.state_data THEN " LOG("u", "NEW")
+			KEEPING(KEEP) "; END IF; "
+				      "ELSE " LOG("d", "OLD") "; " LOG("u", "NEW")
+					      KEEPING(KEEP "; " CAME) "; END IF"),
 	NULL,
 };
 

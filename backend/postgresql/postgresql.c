@@ -103,16 +103,17 @@ static const char *const own[SQL_TEXTS] = {
 #define KEEPS                                                                                      \
 	"current_setting('sessfs.forget', true) IS DISTINCT FROM '1' AND COALESCE((SELECT value "  \
 	"FROM agentscope.sessfs_setting WHERE name = 'history'::bytea), '1'::bytea) <> '0'::bytea"
-#define KEEP_GONE(condition)                                                                            \
+#define KEEP_GONE(condition)                                                                       \
 	PAST ", state_data{time_columns}) SELECT " PAST_IDS "0, r.item_index, r.item_index, 0, "   \
-	"COALESCE(octet_length(r.state_data), 0), r.state_data{times_of r} FROM gone r WHERE " KEEPS condition  \
-	" ORDER BY r.item_index"
+	     "COALESCE(octet_length(r.state_data), 0), r.state_data{times_of r} FROM gone r "      \
+	     "WHERE " KEEPS condition " ORDER BY r.item_index"
 /* Rows that come, one after the other. */
 #define CAME(condition)                                                                            \
 	PAST ") SELECT " PAST_IDS "1, MIN(r.item_index), MAX(r.item_index), 0, 0 FROM (SELECT "    \
-	"r.session_id, r.state_key, r.item_index, r.item_index - ROW_NUMBER() OVER (PARTITION BY " \
-	"r.session_id, r.state_key ORDER BY r.item_index) AS row_run FROM made r" condition        \
-	") r WHERE " KEEPS " GROUP BY r.session_id, r.state_key, r.row_run"
+	     "r.session_id, r.state_key, r.item_index, r.item_index - ROW_NUMBER() OVER "          \
+	     "(PARTITION BY "                                                                      \
+	     "r.session_id, r.state_key ORDER BY r.item_index) AS row_run FROM made r" condition   \
+	     ") r WHERE " KEEPS " GROUP BY r.session_id, r.state_key, r.row_run"
 #define SAME_PLACE                                                                                 \
 	"o.session_id = r.session_id AND o.state_key = r.state_key AND o.item_index = "            \
 	"r.item_index"
@@ -238,9 +239,10 @@ static const char *const tables[] = {
 					    " WHERE o.session_id IS NULL OR o.state_data "
 					    "COLLATE \"C\" IS DISTINCT FROM r.state_data COLLATE "
 					    "\"C\"")
-		KEEP_GONE(" AND NOT EXISTS (SELECT 1 FROM made o WHERE " SAME_PLACE
-		     " AND o.state_data COLLATE \"C\" = r.state_data COLLATE \"C\")")
-			CAME(" WHERE NOT EXISTS (SELECT 1 FROM gone o WHERE " SAME_PLACE ")")),
+			KEEP_GONE(" AND NOT EXISTS (SELECT 1 FROM made o WHERE " SAME_PLACE
+				  " AND o.state_data COLLATE \"C\" = r.state_data COLLATE \"C\")")
+				CAME(" WHERE NOT EXISTS (SELECT 1 FROM gone o WHERE " SAME_PLACE
+				     ")")),
 	LOGGING("sessfs_row_truncate",
 		"INSERT INTO agentscope.sessfs_change (item_index, what) VALUES (0, '*')"),
 	"SELECT pg_advisory_unlock(" MAKING ")",

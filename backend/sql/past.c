@@ -2,8 +2,9 @@
 /*
  * History on a server.
  *
- * On our connections the triggers are silent, and so statements of the packet keep, in front of those
- * that take something away.  What is kept is locked as it is read, so that nothing comes in between.
+ * On our connections the triggers are silent, and so statements of the packet keep, in front of
+ * those that take something away.  What is kept is locked as it is read, so that nothing comes in
+ * between.
  */
 #include "backend/sql/past.h"
 
@@ -61,10 +62,9 @@ static void say_note(struct sql_packet *packet, const struct backend_op *op,
 
 static void say_move(struct sql_packet *packet, const struct backend_op *op)
 {
-	struct backend_op to = { .session = op->session_to,
-				 .key = op->key_to,
-				 .at = INT64_MIN,
-				 .to = INT64_MAX };
+	struct backend_op to = {
+		.session = op->session_to, .key = op->key_to, .at = INT64_MIN, .to = INT64_MAX
+	};
 	const struct sql_value values[] = {
 		sql_id(0),
 		sql_blob(given(op->session)),
@@ -157,8 +157,7 @@ static void say_copy(struct sql_packet *packet, enum sql_text text, const struct
 			      none ? sql_number(getpid()) : fine(op->created)));
 	if (!none && op->version && packet->store->versions == SQL_VERSIONS_RISE)
 		packet_say(packet, -EIO, SQL_PAST_COPIED,
-			   SQL_VALUES(sql_text(given(op->session_to)),
-				      sql_text(given(op->key_to)),
+			   SQL_VALUES(sql_text(given(op->session_to)), sql_text(given(op->key_to)),
 				      sql_number(op->version > packet->store->version_most ?
 							 1 :
 							 op->version)));
@@ -193,8 +192,8 @@ static void say_times(struct sql_packet *packet, enum sql_text text, const struc
 static void say_forget(struct sql_packet *packet, const struct backend_op *op)
 {
 	const struct sql_value values[] = {
-		sql_id(op->ino),	sql_blob(given(op->session)), sql_blob(given(op->key)),
-		sql_number(op->at),	sql_number(getpid()),
+		sql_id(op->ino),    sql_blob(given(op->session)), sql_blob(given(op->key)),
+		sql_number(op->at), sql_number(getpid()),
 	};
 
 	if (op->at < INT64_MAX)
@@ -242,10 +241,10 @@ int sql_past_apply(struct sql_packet *packet, const struct backend_op *op,
 int sql_past_list(struct backend *backend, struct backend_snapshot *snapshot,
 		  const struct backend_past_key *key, int64_t after, backend_past_fn *fn, void *arg)
 {
-	struct sql_cursor cursor = sql_cursor_open(
-		snapshot, SQL_PAST_LIST,
-		SQL_VALUES(sql_id(key->ino), sql_blob(given(key->session)),
-			   sql_blob(given(key->key)), sql_number(after)));
+	struct sql_cursor cursor =
+		sql_cursor_open(snapshot, SQL_PAST_LIST,
+				SQL_VALUES(sql_id(key->ino), sql_blob(given(key->session)),
+					   sql_blob(given(key->key)), sql_number(after)));
 
 	(void)backend;
 	while (sql_cursor_next(&cursor)) {
@@ -329,10 +328,10 @@ int sql_past_keys(struct backend *backend, struct backend_snapshot *snapshot,
 	if (after)
 		key = *after;
 	while (r == 0 && more) {
-		struct sql_cursor cursor = sql_cursor_open(
-			snapshot, SQL_PAST_NEXT,
-			SQL_VALUES(sql_id(key.ino), sql_blob(given(key.session)),
-				   sql_blob(given(key.key))));
+		struct sql_cursor cursor =
+			sql_cursor_open(snapshot, SQL_PAST_NEXT,
+					SQL_VALUES(sql_id(key.ino), sql_blob(given(key.session)),
+						   sql_blob(given(key.key))));
 
 		more = sql_cursor_next(&cursor);
 		if (more) {

@@ -54,7 +54,8 @@ int history_undo(struct backend *backend, struct bytes session, struct bytes key
 		 bool dry_run, history_undone_fn *fn, void *arg);
 
 /* All rows of a key go for good, or those with an index from first to last, with all that was kept
- * of the key; with key.data NULL the same of all keys of the session.  -ENOENT: there is nothing. */
+ * of the key; with key.data NULL the same of all keys of the session.  -ENOENT: there is nothing.
+ * */
 int history_forget(struct backend *backend, struct bytes session, struct bytes key, int64_t first,
 		   int64_t last);
 
@@ -67,8 +68,8 @@ struct history_fork {
 	int64_t first; /* items of lists, both inclusive; INT64_MIN, INT64_MAX: all */
 	int64_t last;
 };
-/* -ENOENT: there is no such session; -EEXIST: there is one of the new id; -EINVAL: its id is no part
- * of its path, or the new one would not be such a session; -EOPNOTSUPP. */
+/* -ENOENT: there is no such session; -EEXIST: there is one of the new id; -EINVAL: its id is not
+ * part of its path, or the new one would not be such a session; -EOPNOTSUPP. */
 struct tree;
 int tree_fork(struct tree *tree, const struct history_fork *fork, uint64_t *ret_rows);
 /* In words (fs/api/trash.h). */

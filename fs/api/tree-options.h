@@ -10,8 +10,8 @@
 
 struct tree;
 
-/* What the store says of strict, exact, pause, ttl, grace, history, max_size and quota counts before
- * what is here (fs/api/settings.h). */
+/* What the store says of strict, exact, pause, ttl, grace, history, max_size and quota counts
+ * before what is here (fs/api/settings.h). */
 struct tree_options {
 	bool read_only;
 	bool strict;   /* refuse bytes that are not JSON with EINVAL (contract, section 6) */
@@ -27,7 +27,7 @@ struct tree_options {
 	bool expires;
 	int64_t ttl; /* nanoseconds, as the next two */
 	int64_t grace;
-	int64_t history;   /* how long what is removed or replaced may come back */
+	int64_t history; /* how long what is removed or replaced may come back */
 	uint64_t history_size;
 	uint64_t max_size; /* quota of the store in bytes; 0: none */
 	uint64_t quota;	   /* of each session that has none of its own; 0: none */

@@ -376,7 +376,7 @@ int unlinking_begin(struct tree *tree, struct view *view, struct inode *inode, b
 			batch_guard_rows(batch, node->session, node->key);
 		else if (!unlinking->path.data) {
 			batch_row_delete(batch, node->session, node->key, INT64_MIN, INT64_MAX);
-			/* It is to be seen by nobody who makes a file of this name. */
+			/* Another user may make a file of this name. */
 			batch_past_forget(batch, node);
 		}
 	} else if (!link && (needed || backend_is_shared(tree->backend))) {

@@ -271,7 +271,7 @@ static bool replaces_larger(struct tree *tree, struct view *view, struct inode *
 	       content_size(tree, view, over, &size_over) == 0 && size <= size_over;
 }
 
-/* Who may read the file that has come need not have been allowed to read the one before. */
+/* The readers of the file that has come may not have been allowed to read the one before. */
 static void past_forget(struct tree *tree, const struct backend_node *node)
 {
 	_cleanup_(batch_done) struct batch batch = { 0 };

@@ -5,8 +5,8 @@
  *
  *   Its homes (fs/api/trash.h) are called as those of the old one, with the new id in the place of
  *   the old; what lies below them is there again, with numbers of its own.  Rows are copied by the
- *   store, and keep their times; the bytes of ordinary files are of now, and pieces that are not rows
- *   and attributes do not come along.
+ *   store, and keep their times; the bytes of ordinary files are of now, and pieces that are not
+ * rows   and attributes do not come along.
  */
 
 #include "fs/api/history.h"
@@ -40,8 +40,8 @@ struct forking {
 	struct entries family[HOMES]; /* below each */
 	struct backend_node placed[HOMES];
 	struct bytes session; /* the id of the new one, once it is known */
-	uint64_t ino;	    /* of a file whose bytes are copied */
-	uint64_t bytes;	    /* of all of these */
+	uint64_t ino;	      /* of a file whose bytes are copied */
+	uint64_t bytes;	      /* of all of these */
 	uint64_t rows;
 	int64_t now;
 };
@@ -130,8 +130,8 @@ static int copy_content(struct forking *forking, const struct backend_node *from
 	}
 	batch_guard_rows(&forking->batch, from->session, from->key);
 	r = history_copy(view->backend, view->snapshot, from->session, from->key, fork->time,
-			 list ? fork->first : INT64_MIN, list ? fork->last : INT64_MAX,
-			 to->session, to->key, &forking->batch, &rows);
+			 list ? fork->first : INT64_MIN, list ? fork->last : INT64_MAX, to->session,
+			 to->key, &forking->batch, &rows);
 	forking->rows += rows;
 	return r;
 }

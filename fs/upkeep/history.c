@@ -3,15 +3,15 @@
 /*
  * History does not grow for ever (backend/history.h).
  *
- * The mount on duty looks after it each minute.  Of changes of a key that are older than a minute, one
- * a minute stays; of those older than an hour one in ten minutes, of those older than a day one an
- * hour.  What goes is not rows but the times between: the changes of such a part count as one, at the
- * time of the last, and of an index only what was there before the first is kept.  So what can be
- * seen are states that were there.  Each minute it looks at what has come into an age since, and now
- * and then at all.
+ * The mount on duty looks after it each minute.  Of changes of a key that are older than a
+ * minute, one a minute stays; of those older than an hour one in ten minutes, of those older than
+ * a day one an hour.  What goes is not rows but the times between: the changes of such a part
+ * count as one, at the time of the last, and of an index only what was there before the first is
+ * kept.  So what can be seen are states that were there.  Each minute it looks at what has come
+ * into an age since, and now and then at all.
  *
- * What is older than the setting says goes, and the oldest first if there is more than a share of the
- * store.
+ * What is older than the setting says goes, and the oldest first if there is more than a share of
+ * the store.
  */
 
 #include <errno.h>
@@ -29,8 +29,8 @@ static const int64_t minute = 60 * INT64_C(1000000000);
 static const int64_t hour = 3600 * INT64_C(1000000000);
 
 enum {
-	SHARE = 4,		     /* of the store */
-	SHARE_LEAST = 64 << 20,	     /* bytes, of a small one */
+	SHARE = 4,		/* of the store */
+	SHARE_LEAST = 64 << 20, /* bytes, of a small one */
 };
 
 struct kept {
@@ -111,8 +111,8 @@ static int64_t part_of(const struct thinning *thinning, int64_t until)
 
 static void merge(struct thinning *thinning, int64_t first, int64_t last)
 {
-	struct backend_op *op = first < last ? batch_add(&thinning->batch, BACKEND_PAST_MERGE) :
-					       NULL;
+	struct backend_op *op =
+		first < last ? batch_add(&thinning->batch, BACKEND_PAST_MERGE) : NULL;
 
 	if (!op)
 		return;

@@ -50,8 +50,8 @@ static int on_past(void *arg, const struct backend_past_key *key)
 	return add_key(keys, key->key);
 }
 
-int session_keys_find(struct backend *backend, struct backend_snapshot *snapshot, struct bytes session,
-		 struct bytes key, struct session_keys *keys)
+int session_keys_find(struct backend *backend, struct backend_snapshot *snapshot,
+		      struct bytes session, struct bytes key, struct session_keys *keys)
 {
 	const struct backend_past_key before = { 0, session, BYTES("") };
 	const struct bytes all = { 0 };

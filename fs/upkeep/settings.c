@@ -126,9 +126,9 @@ static void apply(struct tree *tree, const struct settings *settings)
 	tree->ttl = (int64_t)choose(settings, SETTING_TTL, (uint64_t)(own->ttl / second)) * second;
 	tree->grace =
 		(int64_t)choose(settings, SETTING_GRACE, (uint64_t)(own->grace / second)) * second;
-	tree->history = (int64_t)choose(settings, SETTING_HISTORY,
-					(uint64_t)(own->history / second)) *
-			second;
+	tree->history =
+		(int64_t)choose(settings, SETTING_HISTORY, (uint64_t)(own->history / second)) *
+		second;
 	tree->upkeep->history_size = choose(settings, SETTING_HISTORY_SIZE, own->history_size);
 	tree->backend->forgets = !tree->history;
 	tree->pause = (unsigned)choose(settings, SETTING_PAUSE, own->set_pause ? own->pause : 1);

@@ -194,8 +194,7 @@ static void regain(struct tree *tree, const struct backend_node *node)
 
 	if (!inode)
 		return;
-	if ((inode->gone || node_is_trashed(&inode->node)) &&
-	    backend_node_copy(node, &copy) == 0) {
+	if ((inode->gone || node_is_trashed(&inode->node)) && backend_node_copy(node, &copy) == 0) {
 		inode->gone = inode->orphaned = inode->lost = false;
 		stage_done(&inode->orphan);
 		inode->orphan = (struct stage){ 0 };

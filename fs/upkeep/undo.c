@@ -46,8 +46,8 @@ static int64_t run_end(const struct as_of *as_of, size_t i)
 static int64_t run_end_now(const struct as_of *as_of, size_t i)
 {
 	const struct as_of_run *run = &as_of->run[i];
-	int64_t end = (int64_t)((uint64_t)run->at + (uint64_t)run_end(as_of, i) -
-				(uint64_t)run->index);
+	int64_t end =
+		(int64_t)((uint64_t)run->at + (uint64_t)run_end(as_of, i) - (uint64_t)run->index);
 
 	return end < run->at ? INT64_MAX : end;
 }
@@ -169,8 +169,8 @@ static int undo_key(struct undoing *undoing, int64_t time)
 	if (r == 0)
 		r = count_rows(undoing);
 	undoing->undone.time = undoing->as_of.time;
-	if (r < 0 || (!undoing->undone.removed && !undoing->undone.restored &&
-		      !moves(&undoing->as_of)))
+	if (r < 0 ||
+	    (!undoing->undone.removed && !undoing->undone.restored && !moves(&undoing->as_of)))
 		return r;
 	emit_now(undoing);
 	emit_past(undoing);
@@ -251,13 +251,13 @@ int history_copy(struct backend *backend, struct backend_snapshot *snapshot, str
 	for (size_t i = 0; i < as_of.count; i++) {
 		const struct as_of_run *run = &as_of.run[i];
 		const int64_t begin = MAX(run->index, first), end = MIN(run_end(&as_of, i), last);
-		const int64_t at = (int64_t)((uint64_t)run->at + (uint64_t)begin -
-					     (uint64_t)run->index);
+		const int64_t at =
+			(int64_t)((uint64_t)run->at + (uint64_t)begin - (uint64_t)run->index);
 
 		if (run->where == RUN_NONE || begin > end)
 			continue;
-		op = batch_add(batch, run->where == RUN_PAST ? BACKEND_PAST_COPY :
-							       BACKEND_ROWS_COPY);
+		op = batch_add(batch,
+			       run->where == RUN_PAST ? BACKEND_PAST_COPY : BACKEND_ROWS_COPY);
 		if (!op)
 			break;
 		op->session = session;

@@ -58,7 +58,7 @@ static int list_shown_name(void *arg, struct bytes name, struct inode *inode,
 		r = was_shown(listing, shown, &was);
 	/* A sidecar is not listed. */
 	else if (S_ISREG(shown->st.st_mode) && bytes_ends_with(name, names_suffix(BACKEND_HASH)) &&
-	    place_kind(listing->tree, listing->of, name) == BACKEND_HASH)
+		 place_kind(listing->tree, listing->of, name) == BACKEND_HASH)
 		return 0;
 	if (r < 0 || !was)
 		return r;
@@ -80,7 +80,8 @@ static int list_shown(struct tree *tree, const struct inode *dir, uint64_t posit
 		.arg = arg,
 	};
 
-	int r = position & REMOVED_BIT ? 0 :
+	int r = position & REMOVED_BIT ?
+			0 :
 			list_names(tree, of, position, end, list_shown_name, &listing);
 
 	view_end(&listing.view);

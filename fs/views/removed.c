@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Names that were removed since the time of at=: what lies in the trash (fs/inode/trashed.h) is shown
- * where it was, if it was there then and no file of that name was.
+ * Names that were removed since the time of at=: what lies in the trash (fs/inode/trashed.h) is
+ * shown where it was, if it was there then and no file of that name was.
  */
 
 #include <errno.h>

@@ -54,10 +54,10 @@ struct window_view {
 	struct buf session; /* owned, as key */
 	struct buf key;
 };
-/* Begin it, with the question, rows.now and rows.removed, for a file as it is now.  For a list, rows.version,
- * rows.generation and rows.end are set; for other files nothing begins.  No lock is held, nor
- * needed to read in it.  1: the file has gone; -ENOENT: windows do not show it; -EIO: its key is
- * quarantined. */
+/* Begin it, with the question, rows.now and rows.removed, for a file as it is now.  For a list,
+ * rows.version, rows.generation and rows.end are set; for other files nothing begins.  No lock is
+ * held, nor needed to read in it.  1: the file has gone; -ENOENT: windows do not show it; -EIO:
+ * its key is quarantined. */
 int window_view_begin(struct tree *tree, struct inode *of, struct window_view *view);
 void window_view_end(struct window_view *view);
 /* Choose the rows that are shown, and count their bytes, for which all are read.  If they were read

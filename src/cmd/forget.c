@@ -45,8 +45,7 @@ static int keep_trashed(void *arg, const struct trash_item *item)
 	return 0;
 }
 
-static int purge_trash(struct forget_values *values, struct backend *backend,
-		       struct access *access)
+static int purge_trash(struct forget_values *values, struct backend *backend, struct access *access)
 {
 	struct backend_snapshot *snapshot;
 	int r = backend->ops->snapshot_begin(backend, BACKEND_ANYWAY, &snapshot);
@@ -68,8 +67,8 @@ static int purge_trash(struct forget_values *values, struct backend *backend,
 }
 
 /* The directory of a whole session, with its ordinary files, goes without a stay in the trash. */
-static int remove_home(struct access *access, struct backend *backend, const struct options *options,
-		       const struct past_place *place)
+static int remove_home(struct access *access, struct backend *backend,
+		       const struct options *options, const struct past_place *place)
 {
 	_cleanup_(buf_done) struct buf path = { 0 }, order = { 0 };
 	struct backend_snapshot *snapshot;
@@ -81,8 +80,8 @@ static int remove_home(struct access *access, struct backend *backend, const str
 		r = backend->ops->snapshot_begin(backend, BACKEND_ANYWAY, &snapshot);
 	if (r < 0)
 		return r;
-	r = home_path(backend, snapshot, settings.value[SETTING_LAYOUT],
-		      bytes_str(place->session), &path);
+	r = home_path(backend, snapshot, settings.value[SETTING_LAYOUT], bytes_str(place->session),
+		      &path);
 	backend->ops->snapshot_end(backend, snapshot);
 	if (r < 0)
 		return r == -ENOENT ? 0 : r;

@@ -68,11 +68,13 @@ const struct command cmd_fork = {
 	.name = "fork",
 	.arguments = "[--at=TIME] [--items=A-B] [--key=KEY] [-o OPTIONS] STORE SESSION NEW",
 	.summary = "make a new session of another one",
-	.help = "Makes the session NEW with what SESSION has, or had at a time, in one transaction.  "
+	.help = "Makes the session NEW with what SESSION has, or had at a time, in one "
+		"transaction.  "
 		"Items keep their times; ordinary files are copied as they are now.  In a store "
 		"with a layout, the new session has the path of the other one with NEW in the "
 		"place of its id.",
-	.more = "The id that a client has written into the items stays what it is there.  The store "
+	.more = "The id that a client has written into the items stays what it is there.  The "
+		"store "
 		"may be mounted.",
 	.failed = "nothing was changed",
 	CMD_OPTIONS(fork_options),

@@ -41,8 +41,8 @@ static const struct cmd_option log_options[] = {
 };
 
 static const char *const words[] = {
-	[HISTORY_SAVE] = "save",   [HISTORY_APPEND] = "append", [HISTORY_DELETE] = "delete",
-	[HISTORY_MOVE] = "compact", [HISTORY_UNDO] = "undo",	[HISTORY_MERGED] = "changes",
+	[HISTORY_SAVE] = "save",    [HISTORY_APPEND] = "append", [HISTORY_DELETE] = "delete",
+	[HISTORY_MOVE] = "compact", [HISTORY_UNDO] = "undo",	 [HISTORY_MERGED] = "changes",
 };
 
 static char *describe(const struct history_change *change)
@@ -64,8 +64,8 @@ static char *describe(const struct history_change *change)
 	case HISTORY_DELETE:
 		break;
 	}
-	return change->added ? str_printf("save: %" PRIu64 " items, %" PRIu64 " new",
-					  change->items, change->added) :
+	return change->added ? str_printf("save: %" PRIu64 " items, %" PRIu64 " new", change->items,
+					  change->added) :
 			       str_printf("save: %" PRIu64 " item%s", change->items,
 					  change->items == 1 ? "" : "s");
 }
@@ -83,12 +83,12 @@ static const char *who(const struct history_change *change, char text[UNITS_TEXT
 static void print_json(struct log_values *values, const struct history_change *change)
 {
 	char time[PAST_TIME], to[PAST_TIME];
-	json_t *item = json_pack(
-		"{s:s, s:o, s:o, s:s, s:I, s:I, s:I}", "time", past_show_time(change->time, time),
-		"session", say_json_name(values->session, strlen(values->session)), "key",
-		say_json_name(change->key.data, change->key.size), "what", words[change->what],
-		"items", (json_int_t)change->items, "added", (json_int_t)change->added, "bytes",
-		(json_int_t)change->bytes);
+	json_t *item = json_pack("{s:s, s:o, s:o, s:s, s:I, s:I, s:I}", "time",
+				 past_show_time(change->time, time), "session",
+				 say_json_name(values->session, strlen(values->session)), "key",
+				 say_json_name(change->key.data, change->key.size), "what",
+				 words[change->what], "items", (json_int_t)change->items, "added",
+				 (json_int_t)change->added, "bytes", (json_int_t)change->bytes);
 
 	if (item && change->what == HISTORY_UNDO)
 		json_object_set_new(item, "to", json_string(past_show_time(change->to, to)));
@@ -153,7 +153,8 @@ const struct command cmd_log = {
 		"time, the bytes that were taken away, who has done it, the key, and what.  "
 		"'sessfs undo --to=TIME' takes such a time, and so does the view @at=TIME: both "
 		"mean the state right behind that change.",
-	.more = "Changes are told as far as the history keeps them: of those older than a minute one "
+	.more = "Changes are told as far as the history keeps them: of those older than a minute "
+		"one "
 		"a minute, of those older than an hour one in ten minutes, of those older than a "
 		"day one an hour.  The store may be mounted.",
 	.failed = "there is no such session, or STORE cannot be read",

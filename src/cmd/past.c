@@ -181,9 +181,9 @@ int past_take_items(void *field, const char *value, char **ret_why)
 	else if (r == 0)
 		end++;
 	if (r < 0 || *end || last < first)
-		return str_explain(ret_why, -EINVAL,
-				   "'%s' are no items: it takes indexes from 0 as in 0-39, 40- or 7",
-				   value);
+		return str_explain(
+			ret_why, -EINVAL,
+			"'%s' are no items: it takes indexes from 0 as in 0-39, 40- or 7", value);
 	*items = (struct past_items){ true, (int64_t)first, (int64_t)last };
 	return 0;
 }

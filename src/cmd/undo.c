@@ -45,8 +45,7 @@ static int print_undone(void *arg, const struct history_undone *undone)
 				   (json_int_t)undone->removed));
 		return 0;
 	}
-	printf("%s  %" PRIu64 " back, %" PRIu64 " away  ", time, undone->restored,
-	       undone->removed);
+	printf("%s  %" PRIu64 " back, %" PRIu64 " away  ", time, undone->restored, undone->removed);
 	say_name(key, "\n");
 	return 0;
 }

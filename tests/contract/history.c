@@ -205,12 +205,10 @@ EveryStore(history, what_is_merged_is_seen_as_one_change)
 	SAME(backend, time[1], "0=1 1=a 2=w ");
 	SAME(backend, time[2], "0=1 1=a 2=w ");
 	SAME(backend, time[3], "0=3 1=2 2=w 3=x 4=y ");
-	COMMIT(backend,
-	       { .type = BACKEND_PAST_FORGET, .session = S, .key = K, .at = time[3] });
+	COMMIT(backend, { .type = BACKEND_PAST_FORGET, .session = S, .key = K, .at = time[3] });
 	SAME(backend, time[0], "0=3 1=2 2=w 3=x 4=y ");
 	SAME(backend, moment(), "0=3 1=4 2=w 3=x 4=y 5=z ");
-	COMMIT(backend,
-	       { .type = BACKEND_PAST_FORGET, .session = S, .key = K, .at = INT64_MAX });
+	COMMIT(backend, { .type = BACKEND_PAST_FORGET, .session = S, .key = K, .at = INT64_MAX });
 	SAME(backend, moment(), "0=3 1=4 2=w 3=x 4=y 5=z ");
 }
 
@@ -349,8 +347,8 @@ static void act_anew(struct backend *backend, struct model *model, const char *d
 EveryStore(history, random_changes_are_seen_at_each_moment)
 {
 	static void (*const acts[])(struct backend *, struct model *, const char *) = {
-		act_put, act_put, act_append, act_append, act_append, act_cut, act_compact,
-		act_push, act_anew,
+		act_put, act_put,     act_append, act_append, act_append,
+		act_cut, act_compact, act_push,	  act_anew,
 	};
 	static char seen[MOMENTS][1024];
 	struct model model = { 0 };

@@ -353,7 +353,8 @@ class Model:
 
     def sql(self):
         with contextlib.closing(self.mount.connect()) as base:
-            count = base.execute(f"SELECT count(*) FROM {TABLE} WHERE state_key = 'a'").fetchone()[0]
+            count = f"SELECT count(*) FROM {TABLE} WHERE state_key = 'a'"
+            count = base.execute(count).fetchone()[0]
             base.execute(f"DELETE FROM {TABLE} WHERE session_id = 'demo' AND state_key = 'a'")
             base.executemany(f"INSERT INTO {TABLE} (session_id, state_key, item_index, state_data) "
                              "VALUES ('demo', 'a', ?, ?)",

@@ -31,8 +31,9 @@ struct recipe {
 	apply_fn *apply; /* instead */
 };
 
-static apply_fn apply_row_put, apply_row_delete, apply_past, apply_shift, apply_node_put, apply_node_set, apply_change_done,
-	apply_guard, apply_claim, apply_lease, apply_lock, apply_setting;
+static apply_fn apply_row_put, apply_row_delete, apply_past, apply_shift, apply_node_put,
+	apply_node_set, apply_change_done, apply_guard, apply_claim, apply_lease, apply_lock,
+	apply_setting;
 
 static const struct recipe recipes[BACKEND_OP_TYPES] = {
 	[BACKEND_ROW_INSERT] = { { SQL_ROW_INSERT }, "sk@DCUv", true, NULL },

@@ -77,9 +77,10 @@ int sqlite_past_moment(struct sqlite_conn *conn, const char *now)
 
 	if (!statement)
 		return r;
-	sqlite3_bind_int64(statement, 1, conn->store->backend.forgets || conn->store->writer_forgets ?
-						     -1 :
-						     moment_read(now));
+	sqlite3_bind_int64(statement, 1,
+			   conn->store->backend.forgets || conn->store->writer_forgets ?
+				   -1 :
+				   moment_read(now));
 	sqlite3_bind_int64(statement, 2, getpid());
 	return sqlite_conn_finish(conn, statement);
 }
@@ -407,11 +408,11 @@ static int read_times(struct cursor *cursor, int64_t from, bool back, backend_ro
 		int64_t at = cursor_number(cursor, 0);
 
 		if (cursor_in_order(cursor, back ? ~at : at))
-			cursor->r =
-				fn(arg, at,
-				   (struct backend_times){ sqlite_stamp_read(cursor->statement, 2),
-							   sqlite_stamp_read(cursor->statement, 3) },
-				   cursor_bytes(cursor, 1));
+			cursor->r = fn(arg, at,
+				       (struct backend_times){
+					       sqlite_stamp_read(cursor->statement, 2),
+					       sqlite_stamp_read(cursor->statement, 3) },
+				       cursor_bytes(cursor, 1));
 	}
 	return cursor_end(cursor);
 }

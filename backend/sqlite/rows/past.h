@@ -11,7 +11,8 @@
 int sqlite_past_keep(struct sqlite_conn *conn, const struct backend_op *op, const char *now);
 /* BACKEND_ROW_DELETE with created. */
 int sqlite_past_delete_later(struct sqlite_conn *conn, const struct backend_op *op);
-/* In a transaction that runs the triggers: of when and by whom is what they keep; and its end. */
+/* In a transaction that runs the triggers: of which time and process is what they keep; and its
+ * end. */
 int sqlite_past_moment(struct sqlite_conn *conn, const char *now);
 int sqlite_past_moment_over(struct sqlite_conn *conn);
 /* BACKEND_PAST_... and BACKEND_ROWS_COPY. */

@@ -43,17 +43,19 @@ static const char rows_table[] =
 
 #define PAST_TABLE                                                                                 \
 	"CREATE TABLE {schema}sessfs_past (\n"                                                     \
-	"  -- What changes of rows have taken away (backend/history.h).  Times are nanoseconds "    \
-	"since 1970.\n"                                                                             \
+	"  -- What changes of rows have taken away (backend/history.h).  Times are nanoseconds "   \
+	"since 1970.\n"                                                                            \
 	"  n          INTEGER PRIMARY KEY, -- rises\n"                                             \
 	"  ino        INTEGER NOT NULL DEFAULT 0, -- of a removed file, which had the key\n"       \
 	"  session_id NOT NULL,\n"                                                                 \
 	"  state_key  NOT NULL,\n"                                                                 \
 	"  until      INTEGER NOT NULL, -- it was so until then\n"                                 \
-	"  what       INTEGER NOT NULL, -- 0 a row; 1 no row from item_index to last_index; 2 rows "\
-	"\n"                                                                                        \
-	"             -- from item_index on moved by last_index; 3 nothing is kept from item_index "\
-	"\n"                                                                                        \
+	"  what       INTEGER NOT NULL, -- 0 a row; 1 no row from item_index to last_index; 2 "    \
+	"rows "                                                                                    \
+	"\n"                                                                                       \
+	"             -- from item_index on moved by last_index; 3 nothing is kept from "          \
+	"item_index "                                                                              \
+	"\n"                                                                                       \
 	"             -- to last_index, two times; 4 all was put back as of item_index\n"          \
 	"  item_index INTEGER NOT NULL,\n"                                                         \
 	"  last_index INTEGER NOT NULL,\n"                                                         \
@@ -65,7 +67,8 @@ static const char rows_table[] =
 	"  version,\n"                                                                             \
 	"  state_data\n"                                                                           \
 	");\n"                                                                                     \
-	"CREATE INDEX {schema}sessfs_past_key ON sessfs_past (ino, session_id, state_key, until,\n" \
+	"CREATE INDEX {schema}sessfs_past_key ON sessfs_past (ino, session_id, state_key, "        \
+	"until,\n"                                                                                 \
 	"  item_index);\n"
 
 /*
@@ -159,8 +162,8 @@ static const char tables[] =
 	"  rewritten     INTEGER NOT NULL DEFAULT 1, -- 0: rows were added behind the last one\n"
 	"  PRIMARY KEY (session_id, state_key)\n"
 	") WITHOUT ROWID;\n"
-	"INSERT INTO {schema}sessfs_meta (key, value) VALUES ('stamp', 0), ('below', 0);\n" PAST_TABLE
-	"CREATE TABLE {schema}sessfs_feed (\n"
+	"INSERT INTO {schema}sessfs_meta (key, value) VALUES ('stamp', 0), ('below', "
+	"0);\n" PAST_TABLE "CREATE TABLE {schema}sessfs_feed (\n"
 	"  -- What a mount has changed, until all others know it: a row each node, name or key.\n"
 	"  n             INTEGER PRIMARY KEY, -- rises by one\n"
 	"  mount         INTEGER NOT NULL,    -- that has changed it\n"
@@ -231,15 +234,15 @@ static const char tables[] =
 	"        OR old.state_key IS NOT new.state_key OR old.item_index IS NOT new.item_index)"
 
 /*
- * What is taken away is kept: a row that is deleted or changed, one that is replaced, which no
- * trigger of DELETE need be told of, and that there was none where one comes, since the created_at
- * of other programs is no more exact than a second.  Behind the last one "from here on" is said
- * once for all.
+ * What is taken away is kept: a row that is deleted or changed, one that is replaced, of
+ * which a trigger of DELETE need not hear, and that there was none where one comes, since the
+ * created_at of other programs is exact to a second only.  Behind the last one "from here on" is
+ * said once for all.
  *
- * SQL knows no time of a transaction.  So what other programs write within PAUSE of one another, and
- * SPAN altogether, is one change: it has the time of the first.  Where our own connections run the
- * triggers, they say the time ('moment' in sessfs_meta, while the transaction lasts; negative: what it
- * takes away is not kept).
+ * SQL knows no time of a transaction.  So what other programs write within PAUSE of one another,
+ * and SPAN altogether, is one change: it has the time of the first.  Where our own connections
+ * run the triggers, they say the time ('moment' in sessfs_meta, while the transaction lasts;
+ * negative: what it takes away is not kept).
  */
 #define NOW                                                                                        \
 	"((CAST(strftime('%s', 'now') AS INTEGER) * 1000 + "                                       \
@@ -247,13 +250,13 @@ static const char tables[] =
 #define PAUSE "100000000"
 #define SPAN "5000000000"
 #define MOMENT                                                                                     \
-	"coalesce((SELECT value FROM sessfs_meta WHERE key = 'moment'), (SELECT until FROM "         \
-	"sessfs_past WHERE n = (SELECT max(n) FROM sessfs_past) AND "  \
+	"coalesce((SELECT value FROM sessfs_meta WHERE key = 'moment'), (SELECT until FROM "       \
+	"sessfs_past WHERE n = (SELECT max(n) FROM sessfs_past) AND "                              \
 	"pid = 0 AND what < 2 AND " NOW " - until - late BETWEEN 0 AND " PAUSE " AND " NOW         \
 	" - until < " SPAN "), " NOW ")"
 #define PID "coalesce((SELECT value FROM sessfs_meta WHERE key = 'moment_pid'), 0)"
 #define KEEPS                                                                                      \
-	"coalesce((SELECT value FROM sessfs_meta WHERE key = 'setting:history'), '1') <> '0' AND "  \
+	"coalesce((SELECT value FROM sessfs_meta WHERE key = 'setting:history'), '1') <> '0' AND " \
 	"coalesce((SELECT value FROM sessfs_meta WHERE key = 'moment'), 0) >= 0"
 #define KNOWN_TYPES(row)                                                                           \
 	"typeof(" row ".session_id) = 'text' AND typeof(" row ".state_key) = 'text' AND "          \
@@ -264,27 +267,35 @@ static const char tables[] =
 /* An upsert has kept the row before already. */
 #define KEEP_OLD(condition)                                                                        \
 	KEEP_COLUMNS                                                                               \
-	"    SELECT old.session_id, old.state_key, m, " NOW " - m, " PID ", 0, old.item_index, "            \
-	"old.item_index,\n      coalesce(length(CAST(old.state_data AS BLOB)), 0), {old_created}, "             \
-	"{old_updated}, {old_version}, old.state_data\n    FROM (SELECT " MOMENT " AS m) WHERE "   \
-	KNOWN_TYPES("old") " AND " KEEPS condition "\n      AND NOT EXISTS (SELECT 1 FROM "        \
-	"sessfs_past WHERE n = (SELECT max(n) FROM sessfs_past)\n        AND ino = 0 AND what = 0 "\
-	"AND until = m AND session_id = old.session_id\n        AND state_key = old.state_key AND "\
-	"item_index = old.item_index AND state_data IS old.state_data);\n"
+	"    SELECT old.session_id, old.state_key, m, " NOW " - m, " PID ", 0, old.item_index, "   \
+	"old.item_index,\n      coalesce(length(CAST(old.state_data AS BLOB)), 0), "               \
+	"{old_created}, "                                                                          \
+	"{old_updated}, {old_version}, old.state_data\n    FROM (SELECT " MOMENT                   \
+	" AS m) WHERE " KNOWN_TYPES(                                                               \
+		"old") " AND " KEEPS condition "\n      AND NOT EXISTS (SELECT 1 FROM "            \
+		       "sessfs_past WHERE n = (SELECT max(n) FROM sessfs_past)\n        AND ino "  \
+		       "= 0 AND what = 0 "                                                         \
+		       "AND until = m AND session_id = old.session_id\n        AND state_key = "   \
+		       "old.state_key AND "                                                        \
+		       "item_index = old.item_index AND state_data IS old.state_data);\n"
 #define KEEP_AT_NEW(condition)                                                                     \
 	KEEP_COLUMNS                                                                               \
-	"    SELECT session_id, state_key, m, " NOW " - m, " PID ", 0, item_index, item_index, coalesce({octets}, 0), "  \
-	"{created},\n      {updated}, {version_now}, state_data FROM {rows}, (SELECT " MOMENT       \
-	" AS m)\n    WHERE session_id = new.session_id AND state_key = new.state_key AND "          \
+	"    SELECT session_id, state_key, m, " NOW " - m, " PID                                   \
+	", 0, item_index, item_index, coalesce({octets}, 0), "                                     \
+	"{created},\n      {updated}, {version_now}, state_data FROM {rows}, (SELECT " MOMENT      \
+	" AS m)\n    WHERE session_id = new.session_id AND state_key = new.state_key AND "         \
 	"item_index = new.item_index\n      AND " KNOWN_TYPES("new") " AND " KEEPS condition ";\n"
 #define KEEP_NONE(last, condition)                                                                 \
 	"  INSERT INTO sessfs_past (session_id, state_key, until, late, pid, what, item_index, "   \
-	"last_index)\n    SELECT new.session_id, new.state_key, m, " NOW " - m, " PID ", 1, new.item_index, "\
-	last "\n    FROM (SELECT " MOMENT " AS m) WHERE " KNOWN_TYPES("new") " AND " KEEPS         \
-	condition "\n      AND NOT coalesce((SELECT item_index = new.item_index OR (what = 1 AND " \
-	"last_index >= new.item_index)\n        FROM sessfs_past WHERE ino = 0 AND session_id = "  \
-	"new.session_id AND state_key = new.state_key\n        AND until = m AND item_index <= "    \
-	"new.item_index ORDER BY item_index DESC LIMIT 1), 0);\n"
+	"last_index)\n    SELECT new.session_id, new.state_key, m, " NOW " - m, " PID              \
+	", 1, new.item_index, " last "\n    FROM (SELECT " MOMENT " AS m) WHERE " KNOWN_TYPES(     \
+		"new") " AND " KEEPS condition "\n      AND NOT coalesce((SELECT item_index = "    \
+		       "new.item_index OR (what = 1 AND "                                          \
+		       "last_index >= new.item_index)\n        FROM sessfs_past WHERE ino = 0 "    \
+		       "AND session_id = "                                                         \
+		       "new.session_id AND state_key = new.state_key\n        AND until = m AND "  \
+		       "item_index <= "                                                            \
+		       "new.item_index ORDER BY item_index DESC LIMIT 1), 0);\n"
 
 #define BELOW "coalesce((SELECT value FROM sessfs_meta WHERE key = 'below'), 1)"
 

@@ -5,8 +5,8 @@
 #define PAST_COLUMNS "session_id, state_key, until, what, item_index, last_index, pid, bytes, " \
 	"created_at, updated_at, version, state_data"
 /* A row of a key that is kept, until ?1, by ?2. */
-#define PAST_OF_ROW "session_id, state_key, ?1, 0, item_index, item_index, ?2, coalesce({octets}, 0), " \
-	"{created}, {updated}, {version_now}, state_data"
+#define PAST_OF_ROW "session_id, state_key, ?1, 0, item_index, item_index, ?2, " \
+	"coalesce({octets}, 0), {created}, {updated}, {version_now}, state_data"
 #define PAST_OF "ino = ?1 AND session_id = ?2 AND state_key = ?3"
 
 SQL(SQL_PAST_KEEP, "INSERT INTO sessfs_past (" PAST_COLUMNS ") SELECT " PAST_OF_ROW " FROM {rows} "
@@ -35,13 +35,15 @@ SQL(SQL_PAST_SHOW, "UPDATE sessfs_past SET ino = 0, session_id = ?1, state_key =
 SQL(SQL_PAST_GONE, "DELETE FROM sessfs_past WHERE ino = ?1")
 SQL(SQL_PAST_COPY, "INSERT INTO {rows} (session_id, state_key, item_index, state_data"
 	"{time_columns}{version_column}) SELECT ?6, ?7, n - ?3 + ?5, state_data{time_columns}"
-	"{version_past} FROM sessfs_past WHERE n BETWEEN ?3 AND ?4 AND what = 0 AND session_id = ?1 "
+	"{version_past} FROM sessfs_past WHERE n BETWEEN ?3 AND ?4 AND what = 0 AND session_id "
+	"= ?1 "
 	"AND state_key = ?2 AND (?8 = 0 OR coalesce(sessfs_time(created_at), 0) <= ?8)")
 SQL(SQL_PAST_NONE, "INSERT INTO sessfs_past (session_id, state_key, until, what, item_index, "
 	"last_index, pid) VALUES (?1, ?2, ?6, 1, ?5, ?4 - ?3 + ?5, ?7)")
 SQL(SQL_ROWS_COPY, "INSERT INTO {rows} (session_id, state_key, item_index, state_data"
 	"{time_columns}{version_column}) SELECT ?6, ?7, item_index + ?5, state_data{time_columns}"
-	"{version_past} FROM {rows} WHERE session_id = ?1 AND state_key = ?2 AND item_index BETWEEN "
+	"{version_past} FROM {rows} WHERE session_id = ?1 AND state_key = ?2 AND item_index "
+	"BETWEEN "
 	"?3 AND ?4 AND " IS_INTEGER " AND (?8 = 0 OR coalesce(sessfs_time({created}), 0) <= ?8)")
 /* Those that were made later than ?5, and what is kept of them. */
 #define LATER " AND sessfs_time({created}) > ?5"
@@ -76,7 +78,8 @@ SQL(SQL_PAST_READ_BACK, "SELECT n, state_data, created_at, updated_at FROM sessf
 SQL(SQL_PAST_NEXT, "SELECT ino, session_id, state_key FROM sessfs_past WHERE (ino, session_id, "
 	"state_key) > (?1, ?2, ?3) ORDER BY ino, session_id, state_key LIMIT 1")
 SQL(SQL_PAST_SIZE, "SELECT coalesce(sum(bytes), 0), coalesce(max(n), 0) FROM sessfs_past")
-SQL(SQL_HIDDEN_READ, "SELECT item_index, state_data, created_at, updated_at FROM sessfs_trash WHERE "
+SQL(SQL_HIDDEN_READ, "SELECT item_index, state_data, created_at, updated_at FROM sessfs_trash "
+	"WHERE "
 	"ino = ?1 AND item_index >= ?2 ORDER BY item_index")
 SQL(SQL_HIDDEN_READ_BACK, "SELECT item_index, state_data, created_at, updated_at FROM sessfs_trash "
 	"WHERE ino = ?1 AND item_index <= ?2 ORDER BY item_index DESC")

@@ -431,6 +431,5 @@ bool question_only_items(const struct question *question)
 	return question->as == QUESTION_LINES &&
 	       (question->filter->asks_items || question->first >= 0) && question->last < 0 &&
 	       question->bytes < 0 && !question->since.clock && !question->before.clock &&
-	       !question_has_at(question) &&
-	       !question_needs_line(question);
+	       !question_has_at(question) && !question_needs_line(question);
 }

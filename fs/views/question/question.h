@@ -149,6 +149,12 @@ static inline bool question_has_at(const struct question *question)
 	return question->at.clock != QUESTION_NEVER_SAID;
 }
 
+/* Whether lines can be appended through it. */
+static inline bool question_takes_lines(const struct question *question)
+{
+	return question->as == QUESTION_LINES && !question_has_at(question);
+}
+
 /* Whether it asks for anything in the bytes of a line; if not, every line fits. */
 bool question_needs_line(const struct question *question);
 
