@@ -104,6 +104,7 @@ void sql_past_keep(struct sql_packet *packet, const struct backend_op *op,
 	const struct sql *store = packet->store;
 	const struct sql_layout *layout = &store->texts.layout;
 	const bool tells = layout->has_created && !layout->whole_seconds && !op->created;
+	struct backend_op put = *op;
 
 	if (op->type > BACKEND_HIDDEN_DELETE ||
 	    (op->type == BACKEND_ROW_INSERT && tells && !store->rows_only))
@@ -121,7 +122,9 @@ void sql_past_keep(struct sql_packet *packet, const struct backend_op *op,
 		say_keep(packet, SQL_PAST_CAME, op, sql_number(0));
 		break;
 	case BACKEND_ROW_PUT:
-		say_keep(packet, SQL_PAST_KEEP_OTHER, op, sql_text(op->data));
+		/* What is put differs, as a rule; to say it twice would double the packet. */
+		put.to = op->at;
+		say_keep(packet, SQL_PAST_KEEP, &put, sql_number(0));
 		if (!tells)
 			say_keep(packet, SQL_PAST_CAME, op, sql_number(0));
 		break;

@@ -323,7 +323,7 @@ static int upgrade(struct sql *store, char **ret_why)
 		r = ask_text(store, "SELECT version FROM sessfs_store WHERE id = 1", NULL, 0,
 			     &version);
 	/* Somebody else may have done it. */
-	if (r == 0 && version && atoi(version) == SQL_FORMAT - 1) {
+	if (r == 0 && version && atoi(version) < SQL_FORMAT) {
 		r = judge_older_mounts(store, ret_why);
 		if (r == 0)
 			r = upgrade_tables(store);
@@ -416,11 +416,12 @@ static int refuse(struct sql *store, const struct found *found,
 {
 	const char *table = store->texts.layout.name;
 
-	if (found->there && found->version == SQL_FORMAT - 1 && options->read_only)
+	if (found->there && found->version < SQL_FORMAT && found->version >= SQL_FORMAT - 2 &&
+	    options->read_only)
 		return str_explain(ret_why, -EROFS,
 				   "%s is a store of an older sessfs; mount it once for writing",
 				   store->database);
-	if (found->there && found->version != SQL_FORMAT && found->version != SQL_FORMAT - 1)
+	if (found->there && (found->version < SQL_FORMAT - 2 || found->version > SQL_FORMAT))
 		return str_explain(ret_why, -EPROTONOSUPPORT,
 				   "%s has the format %lld, and this sessfs knows the format %d "
 				   "alone; use %s sessfs",

@@ -12,8 +12,6 @@
 	"{rows} WHERE "
 SQL(SQL_PAST_KEEP, PAST_KEEPS "{is 1 2} AND item_index BETWEEN ?3 AND ?4 ORDER BY item_index "
 	"{locked}")
-SQL(SQL_PAST_KEEP_OTHER, PAST_KEEPS "{is 1 2} AND item_index = ?3 AND NOT ({exactly state_data} = "
-	"{exactly ?8}) {locked}")
 SQL(SQL_PAST_KEEP_LATER, PAST_KEEPS "{is 1 2} AND item_index BETWEEN ?3 AND ?4 AND {created} * "
 	"1000000 > ?8 ORDER BY item_index {locked}")
 SQL(SQL_ROW_DELETE_LATER, "DELETE FROM {rows} WHERE {is 1 2} AND item_index BETWEEN ?3 AND ?4 AND "

@@ -10,6 +10,7 @@ import os
 import random
 import shutil
 import sqlite3
+import subprocess
 import time
 
 import harness
@@ -299,6 +300,54 @@ def test_without_a_history_nothing_is_kept(box):
     do(box, "config", mount.store, "history=0")
     mount.sql(f"DELETE FROM {TABLE}")
     same(mount.sql("SELECT count(*) FROM sessfs_past"), [(0,)], "of SQL")
+
+
+def rows_of(mount, key):
+    return mount.sql("SELECT count(*), min(substr(state_data, 3, 3)), max(substr(state_data, 3, 3)) "
+                     f"FROM {TABLE} WHERE session_id = 'demo' AND state_key = ?", (key,))
+
+
+def test_an_undo_and_a_fork_that_are_killed_are_whole_or_absent(box):
+    mount, path = box.session("demo")
+    keys = ("a", "b", "c")
+    for key in keys:
+        lines = b"".join(b'{"old": %d}\n' % n for n in range(3000))
+        write(os.path.join(path, key + ".jsonl"), lines)
+    first = moment()
+    for key in keys:
+        lines = b"".join(b'{"new": %d}\n' % n for n in range(2000))
+        write(os.path.join(path, key + ".jsonl"), lines)
+    mount.stop()
+    old, new = {(3000, b"old", b"old")}, {(2000, b"new", b"new")}
+
+    def state():
+        return {rows_of(mount, key)[0] for key in keys}
+
+    same(state(), new, "before")
+    seen = 0
+    for delay in (0.0, 0.01, 0.02, 0.03, 0.05, 0.08, 0.12, 0.2):
+        process = subprocess.Popen([box.program, "undo", f"--to={first}", mount.store, "demo"],
+                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(delay)
+        process.kill()
+        process.wait()
+        assert state() in (old, new), f"half of an undo: {state()}"
+        seen += state() == old
+        if state() == old:
+            do(box, "undo", mount.store, "demo")
+            same(state(), new, "undone")
+        name = f"fork{delay}"
+        process = subprocess.Popen([box.program, "fork", mount.store, "demo", name],
+                                   stderr=subprocess.DEVNULL)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(delay)
+        process.kill()
+        process.wait()
+        found = mount.sql(f"SELECT count(*) FROM {TABLE} WHERE session_id = ?", (name,))[0][0]
+        assert found in (0, 6000), f"half of a fork: {found}"
+    mount.start()
+    mount.check()
 
 
 class Model:

@@ -70,10 +70,12 @@ SQL(SQL_PAST_FORGET, "DELETE FROM sessfs_past WHERE " PAST_OF " AND until <= ?4"
 
 SQL(SQL_PAST_LIST, "SELECT n, what, item_index, last_index, until, pid, bytes, created_at FROM "
 	"sessfs_past WHERE " PAST_OF " AND until > ?4 ORDER BY n DESC")
+/* By their numbers, not by the index of the key. */
+#define PAST_SEEN "+ino = ?1 AND +session_id = ?2 AND +state_key = ?3"
 SQL(SQL_PAST_READ, "SELECT n, state_data, created_at, updated_at FROM sessfs_past WHERE n BETWEEN "
-	"?4 AND ?5 AND " PAST_OF " AND what = 0 ORDER BY n")
+	"?4 AND ?5 AND " PAST_SEEN " AND what = 0 ORDER BY n")
 SQL(SQL_PAST_READ_BACK, "SELECT n, state_data, created_at, updated_at FROM sessfs_past WHERE n "
-	"BETWEEN ?4 AND ?5 AND " PAST_OF " AND what = 0 ORDER BY n DESC")
+	"BETWEEN ?4 AND ?5 AND " PAST_SEEN " AND what = 0 ORDER BY n DESC")
 /* A seek a key. */
 SQL(SQL_PAST_NEXT, "SELECT ino, session_id, state_key FROM sessfs_past WHERE (ino, session_id, "
 	"state_key) > (?1, ?2, ?3) ORDER BY ino, session_id, state_key LIMIT 1")
