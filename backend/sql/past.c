@@ -157,7 +157,8 @@ static void say_copy(struct sql_packet *packet, enum sql_text text, const struct
 			      sql_number(op->at), sql_number(op->to), sql_number(op->seq),
 			      rows ? sql_text(session) : sql_blob(session),
 			      rows ? sql_text(key) : sql_blob(key),
-			      none ? sql_number(getpid()) : fine(op->created)));
+			      none ? sql_number(getpid()) : fine(op->created),
+			      sql_text(given(op->name)), sql_text(given(op->data))));
 	if (!none && op->version && packet->store->versions == SQL_VERSIONS_RISE)
 		packet_say(packet, -EIO, SQL_PAST_COPIED,
 			   SQL_VALUES(sql_text(given(op->session_to)), sql_text(given(op->key_to)),

@@ -38,7 +38,8 @@ SQL(SQL_PAST_GONE, "DELETE FROM sessfs_past WHERE ino = ?1")
 /* Of the key ?6 ?7, as bytes, to ?1 ?2. */
 SQL(SQL_PAST_COPY, "INSERT INTO {rows} (session_id, state_key, item_index, "
 	"state_data{time_columns}) "
-	"SELECT ?1, ?2, n - ?3 + ?5, state_data{time_columns} FROM sessfs_past WHERE n BETWEEN "
+	"SELECT ?1, ?2, n - ?3 + ?5, REPLACE(state_data, ?9, ?10){time_columns} FROM "
+	"sessfs_past WHERE n BETWEEN "
 	"?3 AND "
 	"?4 AND what = 0 AND session_id = ?6 AND state_key = ?7 AND (?8 = 0 OR {created} * "
 	"1000000 <= "
@@ -55,7 +56,8 @@ SQL(SQL_PAST_NONE, "INSERT INTO sessfs_past (session_id, state_key, until, what,
 /* Of the key ?6 ?7, to ?1 ?2. */
 SQL(SQL_ROWS_COPY, "INSERT INTO {rows} (session_id, state_key, item_index, "
 	"state_data{time_columns}) "
-	"SELECT ?1, ?2, item_index + ?5, state_data{time_columns} FROM {rows} WHERE {is 6 7} AND "
+	"SELECT ?1, ?2, item_index + ?5, REPLACE(state_data, ?9, ?10){time_columns} FROM {rows} "
+	"WHERE {is 6 7} AND "
 	"item_index BETWEEN ?3 AND ?4 AND (?8 = 0 OR {created} * 1000000 <= ?8)")
 SQL(SQL_PAST_MERGED, "INSERT INTO sessfs_past (ino, session_id, state_key, until, what, "
 	"item_index, "

@@ -33,7 +33,7 @@ declare -A _sessfs_options=(
 	[restore]='--force --json -o'
 	[log]='--json -n -o'
 	[undo]='--to= --dry-run -n --json -o'
-	[fork]='--at= --items= --key= -o'
+	[fork]='--at= --items= --key= --rewrite-id -o'
 	[forget]='--items= -o'
 	[gc]='--older-than= --larger-than= --keep-last= --name= --grace= --dry-run --list --undo --json -o'
 )

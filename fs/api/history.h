@@ -67,6 +67,7 @@ struct history_fork {
 	int64_t time;
 	int64_t first; /* items of lists, both inclusive; INT64_MIN, INT64_MAX: all */
 	int64_t last;
+	bool rewrites; /* the id, where it stands in an item, becomes the new one */
 };
 /* -ENOENT: there is no such session; -EEXIST: there is one of the new id; -EINVAL: its id is not
  * part of its path, or the new one would not be such a session; -EOPNOTSUPP. */
@@ -75,12 +76,11 @@ int tree_fork(struct tree *tree, const struct history_fork *fork, uint64_t *ret_
 /* In words (fs/api/trash.h). */
 int order_fork(struct buf *order, const struct history_fork *fork);
 
-/* The ops of the rows of a key as of a time (INT64_MAX: now), as another key; items: those with an
- * index from first to last, counted from 0 then. */
+/* The ops of the rows of a key as those of another one (fs/base/batch.h). */
 struct batch;
-int history_copy(struct backend *backend, struct backend_snapshot *snapshot, struct bytes session,
-		 struct bytes key, int64_t time, int64_t first, int64_t last,
-		 struct bytes session_to, struct bytes key_to, struct batch *batch,
-		 uint64_t *ret_rows);
+struct backend_node;
+int history_copy(struct backend *backend, struct backend_snapshot *snapshot,
+		 const struct history_fork *fork, const struct backend_node *from,
+		 const struct backend_node *to, struct batch *batch, uint64_t *ret_rows);
 
 #endif

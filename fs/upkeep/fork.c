@@ -119,7 +119,6 @@ static int copy_content(struct forking *forking, const struct backend_node *from
 			const struct backend_node *to)
 {
 	const struct history_fork *fork = forking->fork;
-	const bool list = from->kind == BACKEND_LIST;
 	struct view *view = &forking->view;
 	uint64_t rows = 0;
 	int r;
@@ -129,9 +128,7 @@ static int copy_content(struct forking *forking, const struct backend_node *from
 		return ASK(view, chunk_read, from->ino, 0, INT64_MAX, keep_chunk, forking);
 	}
 	batch_guard_rows(&forking->batch, from->session, from->key);
-	r = history_copy(view->backend, view->snapshot, from->session, from->key, fork->time,
-			 list ? fork->first : INT64_MIN, list ? fork->last : INT64_MAX, to->session,
-			 to->key, &forking->batch, &rows);
+	r = history_copy(view->backend, view->snapshot, fork, from, to, &forking->batch, &rows);
 	forking->rows += rows;
 	return r;
 }
@@ -296,13 +293,13 @@ int tree_fork(struct tree *tree, const struct history_fork *fork, uint64_t *ret_
 	return r;
 }
 
-/* "fork TIME FIRST LAST SIZE SIZE SIZE ", then session, new session and key; a key of no bytes is
- * none. */
+/* "fork REWRITES TIME FIRST LAST SIZE SIZE ", then session, new session and key; a key of no
+ * bytes is none. */
 int order_fork(struct buf *order, const struct history_fork *fork)
 {
-	int r = buf_printf(order, "fork %lld %lld %lld %zu %zu ", (long long)fork->time,
-			   (long long)MAX(fork->first, 0), (long long)fork->last,
-			   fork->session.size, fork->to.size);
+	int r = buf_printf(order, "fork %d %lld %lld %lld %zu %zu ", fork->rewrites,
+			   (long long)fork->time, (long long)MAX(fork->first, 0),
+			   (long long)fork->last, fork->session.size, fork->to.size);
 
 	if (r == 0)
 		r = buf_append_bytes(order, fork->session);
@@ -313,24 +310,25 @@ int order_fork(struct buf *order, const struct history_fork *fork)
 
 int fork_order(struct tree *tree, struct bytes order)
 {
-	int64_t number[5];
+	int64_t number[6];
 	struct history_fork fork;
 	uint64_t rows;
 
 	for (size_t i = 0; i < ARRAY_SIZE(number); i++)
 		if (!word_take(&order, &number[i]))
 			return -EINVAL;
-	if ((uint64_t)number[3] + (uint64_t)number[4] > order.size)
+	if ((uint64_t)number[4] + (uint64_t)number[5] > order.size)
 		return -EINVAL;
 	fork = (struct history_fork){
-		.time = number[0],
-		.first = number[1],
-		.last = number[2],
-		.session = bytes_make(order.data, (size_t)number[3]),
-		.to = bytes_make(order.data + number[3], (size_t)number[4]),
+		.rewrites = number[0],
+		.time = number[1],
+		.first = number[2],
+		.last = number[3],
+		.session = bytes_make(order.data, (size_t)number[4]),
+		.to = bytes_make(order.data + number[4], (size_t)number[5]),
 	};
 	if (order.size > fork.session.size + fork.to.size)
-		fork.key = bytes_make(order.data + number[3] + number[4],
+		fork.key = bytes_make(order.data + number[4] + number[5],
 				      order.size - fork.session.size - fork.to.size);
 	if (!fork.first)
 		fork.first = INT64_MIN;

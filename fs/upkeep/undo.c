@@ -226,24 +226,25 @@ static int count_copied(void *arg, int64_t index, struct backend_times times, st
 	return 0;
 }
 
-int history_copy(struct backend *backend, struct backend_snapshot *snapshot, struct bytes session,
-		 struct bytes key, int64_t time, int64_t first, int64_t last,
-		 struct bytes session_to, struct bytes key_to, struct batch *batch,
-		 uint64_t *ret_rows)
+int history_copy(struct backend *backend, struct backend_snapshot *snapshot,
+		 const struct history_fork *fork, const struct backend_node *from,
+		 const struct backend_node *to, struct batch *batch, uint64_t *ret_rows)
 {
-	const struct backend_past_key from = { 0, session, key };
+	const bool list = from->kind == BACKEND_LIST;
+	const int64_t first = list ? fork->first : INT64_MIN, last = list ? fork->last : INT64_MAX;
+	const struct backend_past_key key = { 0, from->session, from->key };
 	struct copying copying = { .first = first, .last = last };
 	const int64_t by = first > INT64_MIN ? -first : 0;
 	struct backend_op *op;
 	struct as_of as_of;
-	int r = as_of_find(backend, snapshot, &from, time, &as_of);
+	int r = as_of_find(backend, snapshot, &key, fork->time, &as_of);
 
 	if (r < 0)
 		return r;
 	op = batch_add(batch, BACKEND_PAST_NOTE);
 	if (op) {
-		op->session = session_to;
-		op->key = key_to;
+		op->session = to->session;
+		op->key = to->key;
 		op->parent = PAST_NONE;
 		op->at = INT64_MIN;
 		op->to = INT64_MAX;
@@ -260,16 +261,20 @@ int history_copy(struct backend *backend, struct backend_snapshot *snapshot, str
 			       run->where == RUN_PAST ? BACKEND_PAST_COPY : BACKEND_ROWS_COPY);
 		if (!op)
 			break;
-		op->session = session;
-		op->key = key;
-		op->session_to = session_to;
-		op->key_to = key_to;
+		op->session = from->session;
+		op->key = from->key;
+		op->session_to = to->session;
+		op->key_to = to->key;
+		if (fork->rewrites) {
+			op->name = fork->session;
+			op->data = fork->to;
+		}
 		op->at = at;
 		op->to = end == INT64_MAX ? INT64_MAX : at + (end - begin);
 		op->seq = run->where == RUN_PAST ? begin + by : begin - at + by;
 		if (run->where == RUN_ROWS && begin == INT64_MIN)
 			op->seq = by;
-		op->created = time == INT64_MAX ? 0 : as_of.time;
+		op->created = fork->time == INT64_MAX ? 0 : as_of.time;
 		op->version = 1;
 	}
 	r = batch->error;

@@ -11,6 +11,7 @@ struct fork_values {
 	int64_t at;
 	struct past_items items;
 	const char *key;
+	bool rewrites;
 };
 
 static const struct cmd_option fork_options[] = {
@@ -19,6 +20,8 @@ static const struct cmd_option fork_options[] = {
 	{ "items", 0, "A-B", past_take_items, offsetof(struct fork_values, items),
 	  "of lists, only the items with these indexes, from 0" },
 	{ "key", 0, "KEY", cmd_take_text, offsetof(struct fork_values, key), "only this key" },
+	CMD_YES(struct fork_values, rewrites, "rewrite-id", 0,
+		"replace the id by the new one, wherever it stands in an item"),
 	CMD_WRITER,
 };
 
@@ -41,6 +44,14 @@ static int fail(char **operands, int error)
 	return CMD_FAILED;
 }
 
+/* An id whose bytes are the same in JSON, and long enough to be nothing else. */
+static bool can_rewrite(const char *id)
+{
+	return strlen(id) >= 8 &&
+	       !id[strspn(id, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+			      "0123456789-_.")];
+}
+
 static int run_fork(void *given, char **operands)
 {
 	struct fork_values *values = given;
@@ -53,9 +64,13 @@ static int run_fork(void *given, char **operands)
 		.time = values->at ? values->at : INT64_MAX,
 		.first = values->items.given ? values->items.first : INT64_MIN,
 		.last = values->items.given ? values->items.last : INT64_MAX,
+		.rewrites = values->rewrites,
 	};
 	int r;
 
+	if (fork.rewrites && (!can_rewrite(operands[1]) || !can_rewrite(operands[2])))
+		return cmd_misused(&cmd_fork, "--rewrite-id takes ids of at least 8 letters, "
+					      "digits, dots, - and _");
 	if (store_open(operands[0], ACCESS_WRITE, &values->options, &access) < 0)
 		return CMD_FAILED;
 	r = order_fork(&order, &fork);
@@ -66,16 +81,16 @@ static int run_fork(void *given, char **operands)
 
 const struct command cmd_fork = {
 	.name = "fork",
-	.arguments = "[--at=TIME] [--items=A-B] [--key=KEY] [-o OPTIONS] STORE SESSION NEW",
+	.arguments = "[--at=TIME] [--items=A-B] [--key=KEY] [--rewrite-id] [-o OPTIONS] STORE "
+		     "SESSION NEW",
 	.summary = "make a new session of another one",
 	.help = "Makes the session NEW with what SESSION has, or had at a time, in one "
 		"transaction.  "
 		"Items keep their times; ordinary files are copied as they are now.  In a store "
 		"with a layout, the new session has the path of the other one with NEW in the "
 		"place of its id.",
-	.more = "The id that a client has written into the items stays what it is there.  The "
-		"store "
-		"may be mounted.",
+	.more = "A client that has written the id into the items, as Claude Code and Codex do, may "
+		"want to find the new one there: --rewrite-id.  The store may be mounted.",
 	.failed = "nothing was changed",
 	CMD_OPTIONS(fork_options),
 	.least = 3,

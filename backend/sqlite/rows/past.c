@@ -288,6 +288,8 @@ static int copy(struct sqlite_conn *conn, enum sqlite_sql sql, const struct back
 	if (sql != SQL_PAST_NONE) {
 		sqlite3_bind_int64(statement, 8, op->created);
 		sqlite3_bind_int64(statement, 9, MAX(op->version, 1));
+		sqlite_bind_text(statement, 10, op->name);
+		sqlite_bind_text(statement, 11, op->data);
 	}
 	return sqlite_conn_finish(conn, statement);
 }

@@ -7,6 +7,8 @@
 /* A row of a key that is kept, until ?1, by ?2. */
 #define PAST_OF_ROW "session_id, state_key, ?1, 0, item_index, item_index, ?2, " \
 	"coalesce({octets}, 0), {created}, {updated}, {version_now}, state_data"
+/* With an id that becomes another one, if it has one. */
+#define REWRITTEN "CASE WHEN ?10 = '' THEN state_data ELSE replace(state_data, ?10, ?11) END"
 #define PAST_OF "ino = ?1 AND session_id = ?2 AND state_key = ?3"
 
 SQL(SQL_PAST_KEEP, "INSERT INTO sessfs_past (" PAST_COLUMNS ") SELECT " PAST_OF_ROW " FROM {rows} "
@@ -34,15 +36,15 @@ SQL(SQL_PAST_SHOW, "UPDATE sessfs_past SET ino = 0, session_id = ?1, state_key =
 	"ino = ?3")
 SQL(SQL_PAST_GONE, "DELETE FROM sessfs_past WHERE ino = ?1")
 SQL(SQL_PAST_COPY, "INSERT INTO {rows} (session_id, state_key, item_index, state_data"
-	"{time_columns}{version_column}) SELECT ?6, ?7, n - ?3 + ?5, state_data{time_columns}"
-	"{version_past} FROM sessfs_past WHERE n BETWEEN ?3 AND ?4 AND what = 0 AND session_id "
+	"{time_columns}{version_column}) SELECT ?6, ?7, n - ?3 + ?5, " REWRITTEN
+	"	"{time_columns}{version_past} FROM sessfs_past WHERE n BETWEEN ?3 AND ?4 AND what = 0 AND session_id "
 	"= ?1 "
 	"AND state_key = ?2 AND (?8 = 0 OR coalesce(sessfs_time(created_at), 0) <= ?8)")
 SQL(SQL_PAST_NONE, "INSERT INTO sessfs_past (session_id, state_key, until, what, item_index, "
 	"last_index, pid) VALUES (?1, ?2, ?6, 1, ?5, ?4 - ?3 + ?5, ?7)")
 SQL(SQL_ROWS_COPY, "INSERT INTO {rows} (session_id, state_key, item_index, state_data"
-	"{time_columns}{version_column}) SELECT ?6, ?7, item_index + ?5, state_data{time_columns}"
-	"{version_past} FROM {rows} WHERE session_id = ?1 AND state_key = ?2 AND item_index "
+	"{time_columns}{version_column}) SELECT ?6, ?7, item_index + ?5, " REWRITTEN
+	"{time_columns}{version_past} FROM {rows} WHERE session_id = ?1 AND state_key = ?2 AND item_index "
 	"BETWEEN "
 	"?3 AND ?4 AND " IS_INTEGER " AND (?8 = 0 OR coalesce(sessfs_time({created}), 0) <= ?8)")
 /* Those that were made later than ?5, and what is kept of them. */
