@@ -7,9 +7,8 @@
 #define PAST_OF "ino = ?1 AND session_id = ?2 AND state_key = ?3"
 /* ?1 ?2 a key of the rows' table, ?5 ?6 the same as bytes, ?7 the process. */
 #define PAST_KEEPS "INSERT INTO sessfs_past " PAST_ROW_COLUMNS " SELECT ?5, ?6, {ns}, 0, " \
-	"item_index, item_index, ?7, COALESCE(OCTET_LENGTH(state_data), 0), "
-	"state_data{time_columns} FROM "
-	"{rows} WHERE "
+	"item_index, item_index, ?7, COALESCE(OCTET_LENGTH(state_data), 0), " \
+	"state_data{time_columns} FROM {rows} WHERE "
 SQL(SQL_PAST_KEEP, PAST_KEEPS "{is 1 2} AND item_index BETWEEN ?3 AND ?4 ORDER BY item_index "
 	"{locked}")
 SQL(SQL_PAST_KEEP_LATER, PAST_KEEPS "{is 1 2} AND item_index BETWEEN ?3 AND ?4 AND {created} * "

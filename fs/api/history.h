@@ -67,7 +67,8 @@ struct history_fork {
 	int64_t time;
 	int64_t first; /* items of lists, both inclusive; INT64_MIN, INT64_MAX: all */
 	int64_t last;
-	bool rewrites; /* the id, where it stands in an item, becomes the new one */
+	bool rewrites;		    /* the id, where it stands in an item, becomes the new one: */
+	struct bytes part, part_to; /* as it stands there; set by tree_fork() */
 };
 /* -ENOENT: there is no such session; -EEXIST: there is one of the new id; -EINVAL: its id is not
  * part of its path, or the new one would not be such a session; -EOPNOTSUPP. */

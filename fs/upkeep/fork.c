@@ -59,15 +59,25 @@ static void forking_done(struct forking *forking)
 	}
 }
 
+/* The part of an id that is in the path of its home, too: with a layout, the last one. */
+static struct bytes part_of(const struct tree *tree, struct bytes id)
+{
+	for (size_t at = tree->layout ? id.size : 0; at--;)
+		if (id.data[at] == ':' || id.data[at] == '/')
+			return bytes_make(id.data + at + 1, id.size - at - 1);
+	return id;
+}
+
 /* The name, with the new id where the old one stands.  -EINVAL: it does not. */
-static int rename_home(const struct history_fork *fork, struct bytes name, struct buf *ret_name)
+static int rename_home(const struct tree *tree, const struct history_fork *fork, struct bytes name,
+		       struct buf *ret_name)
 {
 	_cleanup_(buf_done) struct buf old = { 0 }, new = { 0 };
 	const char *at;
-	int r = names_encode(NAMES_SESSION, fork->session, NAME_LIMIT, &old);
+	int r = names_encode(NAMES_SESSION, part_of(tree, fork->session), NAME_LIMIT, &old);
 
 	if (r == 0)
-		r = names_encode(NAMES_SESSION, fork->to, NAME_LIMIT, &new);
+		r = names_encode(NAMES_SESSION, part_of(tree, fork->to), NAME_LIMIT, &new);
 	if (r < 0)
 		return r;
 	at = memmem(name.data, name.size, old.data, old.size);
@@ -199,7 +209,7 @@ static int copy_home(struct forking *forking, const struct backend_node *node)
 	if (r == 0)
 		r = ASK(view, entry_name, node->parent, node->entry, &name);
 	if (r == 0)
-		r = rename_home(forking->fork, buf_bytes(&name), &home->name);
+		r = rename_home(forking->tree, forking->fork, buf_bytes(&name), &home->name);
 	forking->count += home->parent != NULL;
 	if (r == 0)
 		r = is_wanted(forking, node);
@@ -281,14 +291,17 @@ static int fork_once(struct tree *tree, const struct history_fork *fork, struct 
 
 int tree_fork(struct tree *tree, const struct history_fork *fork, uint64_t *ret_rows)
 {
+	struct history_fork parts = *fork;
 	struct notes notes = { 0 };
 	int r;
 
+	parts.part = part_of(tree, fork->session);
+	parts.part_to = part_of(tree, fork->to);
 	if (tree->options.read_only)
 		return -EROFS;
 	if (!tree->backend->ops->history)
 		return -EOPNOTSUPP;
-	r = TREE_RETRY(tree, fork_once(tree, fork, &notes, ret_rows));
+	r = TREE_RETRY(tree, fork_once(tree, &parts, &notes, ret_rows));
 	notes_send(&notes, tree, NOTIFY_LATER);
 	return r;
 }

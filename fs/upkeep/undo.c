@@ -266,8 +266,8 @@ int history_copy(struct backend *backend, struct backend_snapshot *snapshot,
 		op->session_to = to->session;
 		op->key_to = to->key;
 		if (fork->rewrites) {
-			op->name = fork->session;
-			op->data = fork->to;
+			op->name = fork->part;
+			op->data = fork->part_to;
 		}
 		op->at = at;
 		op->to = end == INT64_MAX ? INT64_MAX : at + (end - begin);

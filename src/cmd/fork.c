@@ -47,6 +47,9 @@ static int fail(char **operands, int error)
 /* An id whose bytes are the same in JSON, and long enough to be nothing else. */
 static bool can_rewrite(const char *id)
 {
+	/* With a layout, it is the last part. */
+	if (strpbrk(id, ":/"))
+		id = MAX(strrchr(id, ':'), strrchr(id, '/')) + 1;
 	return strlen(id) >= 8 &&
 	       !id[strspn(id, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 			      "0123456789-_.")];

@@ -231,18 +231,19 @@ def test_a_fork_in_a_layout_has_a_path_and_an_id_of_its_own(box):
     do(box, "config", store, "layout=claude")
     mount = box.mount(store)
     one, two = "11111111-2222-4333-8444-555555555555", "99999999-2222-4333-8444-555555555555"
-    folder = mount.at("projects", "-home-me")
+    folder = mount.at("claude", "projects", "-home-me")
     os.makedirs(folder)
     line = '{"type":"user","sessionId":"%s","message":{"role":"user","content":"hi"}}\n'
     write(os.path.join(folder, one + ".jsonl"), (line % one).encode())
-    do(box, "fork", mount.store, one, two)
-    do(box, "fork", "--rewrite-id", mount.store, one, two.replace("9", "8"))
+    session = mount.sql(f"SELECT DISTINCT session_id FROM {TABLE}")[0][0]
+    do(box, "fork", mount.store, session, two)
+    do(box, "fork", "--rewrite-id", mount.store, session, two.replace("9", "8"))
     same(sorted(os.listdir(folder)),
          sorted(name + ".jsonl" for name in (one, two, two.replace("9", "8"))), "paths")
     same(read(os.path.join(folder, two + ".jsonl")), (line % one).encode(), "as it was")
     same(read(os.path.join(folder, two.replace("9", "8") + ".jsonl")),
          (line % two.replace("9", "8")).encode(), "with its id")
-    do(box, "fork", "--rewrite-id", mount.store, one, "x", status=2)
+    do(box, "fork", "--rewrite-id", mount.store, session, "x", status=2)
     mount.check()
 
 

@@ -27,6 +27,7 @@ static int64_t start;
 static void begin(void)
 {
 	world_options.history = 7 * DAY * second;
+	world_options.history_size = UINT64_C(1) << 40;
 	world_open(WORLD_SQLITE);
 	make_dir("s");
 	start = (time_now() / second - 2 * DAY) * second;
@@ -106,14 +107,22 @@ Test(history, of_a_document_that_is_saved_each_second_stays_small, .init = begin
 	world_close();
 }
 
-Test(history, has_the_size_that_is_set, .init = begin)
+static void begin_small(void)
+{
+	begin();
+	world_options.history_size = 50 * MEGABYTE;
+	world_reopen();
+}
+
+Test(history, has_the_size_that_is_set, .init = begin_small)
 {
 	save("s/d.json", "0");
 	sql_runs("DELETE FROM sessfs_past");
 	for (int number = 1; number <= 50; number++)
 		play_second(number * 3600 % (2 * DAY), 10 * (uint64_t)MEGABYTE);
 	cr_assert_eq(history_thin(world_tree, time_now(), true), 0);
-	cr_assert_leq(kept(), 64 << 20);
+	cr_assert_leq(kept(), 50 * MEGABYTE);
+	cr_assert_gt(kept(), 20 * MEGABYTE);
 	world_close();
 }
 

@@ -37,14 +37,16 @@ SQL(SQL_PAST_SHOW, "UPDATE sessfs_past SET ino = 0, session_id = ?1, state_key =
 SQL(SQL_PAST_GONE, "DELETE FROM sessfs_past WHERE ino = ?1")
 SQL(SQL_PAST_COPY, "INSERT INTO {rows} (session_id, state_key, item_index, state_data"
 	"{time_columns}{version_column}) SELECT ?6, ?7, n - ?3 + ?5, " REWRITTEN
-	"	"{time_columns}{version_past} FROM sessfs_past WHERE n BETWEEN ?3 AND ?4 AND what = 0 AND session_id "
+	"{time_columns}{version_past} FROM sessfs_past WHERE n BETWEEN ?3 AND ?4 AND what = 0 "
+	"AND session_id "
 	"= ?1 "
 	"AND state_key = ?2 AND (?8 = 0 OR coalesce(sessfs_time(created_at), 0) <= ?8)")
 SQL(SQL_PAST_NONE, "INSERT INTO sessfs_past (session_id, state_key, until, what, item_index, "
 	"last_index, pid) VALUES (?1, ?2, ?6, 1, ?5, ?4 - ?3 + ?5, ?7)")
 SQL(SQL_ROWS_COPY, "INSERT INTO {rows} (session_id, state_key, item_index, state_data"
 	"{time_columns}{version_column}) SELECT ?6, ?7, item_index + ?5, " REWRITTEN
-	"{time_columns}{version_past} FROM {rows} WHERE session_id = ?1 AND state_key = ?2 AND item_index "
+	"{time_columns}{version_past} FROM {rows} WHERE session_id = ?1 AND state_key = ?2 AND "
+	"item_index "
 	"BETWEEN "
 	"?3 AND ?4 AND " IS_INTEGER " AND (?8 = 0 OR coalesce(sessfs_time({created}), 0) <= ?8)")
 /* Those that were made later than ?5, and what is kept of them. */
