@@ -43,11 +43,11 @@
 #include "backend/base/log-pause.h"
 
 enum {
-	SQL_FORMAT = 4,	       /* of our tables */
-	SQL_READERS = 16,      /* connections that the pool keeps */
-	SQL_LEASE_S = 15,      /* that a mount may be silent */
-	SQL_FRESH_S = 5,       /* since the server heard of a mount that judges others, at most */
-	SQL_PACKET = 1 << 20,  /* bytes of statements that are sent at once, about */
+	SQL_FORMAT = 4,	      /* of our tables */
+	SQL_READERS = 16,     /* connections that the pool keeps */
+	SQL_LEASE_S = 15,     /* that a mount may be silent */
+	SQL_FRESH_S = 5,      /* since the server heard of a mount that judges others, at most */
+	SQL_PACKET = 1 << 20, /* bytes of statements that are sent at once, about */
 };
 
 struct sql_request; /* a batch that waits for its turn: commit.c */
