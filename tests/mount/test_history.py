@@ -324,8 +324,9 @@ def test_without_a_history_nothing_is_kept(box):
 
 
 def rows_of(mount, key):
-    return mount.sql("SELECT count(*), min(substr(state_data, 3, 3)), max(substr(state_data, 3, 3)) "
-                     f"FROM {TABLE} WHERE session_id = 'demo' AND state_key = ?", (key,))
+    what = "substr(state_data, 3, 3)"
+    return mount.sql(f"SELECT count(*), min({what}), max({what}) FROM {TABLE} "
+                     "WHERE session_id = 'demo' AND state_key = ?", (key,))
 
 
 def test_an_undo_and_a_fork_that_are_killed_are_whole_or_absent(box):
