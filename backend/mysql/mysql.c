@@ -40,6 +40,7 @@ static const struct sql_word words[] = {
 	/* Nanoseconds since 1970, of the transaction. */
 	{ "ns", "@sessfs_moment" },
 	{ "shared", "LOCK IN SHARE MODE" },
+	{ "held", "LOCK IN SHARE MODE" },
 	{ "at_once", "FOR UPDATE NOWAIT" },
 	{ NULL, NULL },
 };
