@@ -172,8 +172,9 @@ static bool guarded_by_itself(const struct sql *store, const struct sql_request 
 }
 
 /* The keys of the batches that are not guarded yet, up to one, together: behind what they change,
- * so that whoever has changed the same before is seen.  by_note: the last of them are for a note,
- * which says less of why it fails; then all is done once more without that. */
+ * so that a change of the same that was made before is seen.  by_note: the last of them become a
+ * condition of the first note.  That fails in the same way if the mount has ended, so the
+ * transaction is then made once more with a statement for each. */
 static int guard_requests(struct transaction *transaction, const struct sql_request *end,
 			  bool by_note)
 {

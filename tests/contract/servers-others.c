@@ -665,12 +665,19 @@ static void silence(struct backend *mount)
 	sql_of(mount)->watch.running = sql_of(mount)->watch.stop = false;
 }
 
-static void judge(struct backend *mount)
+static struct sql_link *connect_aside(struct sql *store)
 {
-	struct sql *store = sql_of(mount);
 	struct sql_link *link = NULL;
 
 	cr_assert_eq(sql_connect(store, true, sql_until(store), &link, NULL), 0);
+	return link;
+}
+
+static void judge(struct backend *mount)
+{
+	struct sql *store = sql_of(mount);
+	struct sql_link *link = connect_aside(store);
+
 	cr_assert_eq(sql_mounts_beat(store, link), 0);
 	cr_assert_eq(sql_mounts_judge(store, link), 0);
 	sql_disconnect(store, &link);
@@ -688,9 +695,8 @@ static void let_lapse(void)
 static void trim(struct backend *mount)
 {
 	struct sql *store = sql_of(mount);
-	struct sql_link *link = NULL;
+	struct sql_link *link = connect_aside(store);
 
-	cr_assert_eq(sql_connect(store, true, sql_until(store), &link, NULL), 0);
 	cr_assert_eq(sql_feed_tell(store, link), 0);
 	cr_assert_eq(sql_feed_trim(store, link), 0);
 	sql_disconnect(store, &link);
@@ -740,6 +746,28 @@ Test(others, keep_the_notes_that_tell_what_became_of_a_transaction)
 	trim(one);
 	cr_expect_str_eq(server_asks(numbers), "0");
 	cr_expect_str_eq(rows_of(two, S, K), "0=1 1=2 2=3 3=4");
+}
+
+/* They are one statement, of which the first note has the conditions. */
+Test(others, that_leave_several_notes_depend_on_what_one_depends_on)
+{
+	struct backend_node node = plain_node(5);
+
+	begin_two();
+	server_runs("INSERT INTO agentscope_sessions (session_id, state_key, item_index, "
+		    "state_data) VALUES ('s', 'messages', 0, 'theirs')");
+	cr_expect_eq(COMMIT(one, node_put(&node),
+			    row_put(BYTES("s"), BYTES("messages"), 0, BYTES("1")),
+			    row_put(BYTES("s"), BYTES("other"), 0, BYTES("1"))),
+		     -ESTALE);
+	cr_expect_str_eq(rows_of(two, BYTES("s"), BYTES("messages")), "0=theirs");
+	cr_expect_str_eq(rows_of(two, BYTES("s"), BYTES("other")), "");
+	end_first();
+	cr_expect_eq(COMMIT(one, node_put(&node),
+			    row_put(BYTES("s"), BYTES("other"), 0, BYTES("1"))),
+		     -ESTALE);
+	cr_expect_str_eq(rows_of(two, BYTES("s"), BYTES("other")), "");
+	cr_expect_str_eq(server_asks("SELECT COUNT(*) FROM sessfs_feed"), "0");
 }
 
 Test(others, that_are_silent_end_with_all_that_they_had)
