@@ -191,6 +191,7 @@ static int take_back(void *arg, const struct backend_past *past)
 	case PAST_NONE:
 		if (past->last < past->index)
 			return 0;
+		as_of->came = true;
 		if (past->last > past->index) {
 			r = flush(finding);
 			return r < 0 ? r : put_items(as_of, &none, 1);
@@ -207,6 +208,14 @@ static int take_back(void *arg, const struct backend_past *past)
 		else if (past->index <= as_of->time)
 			as_of->time = past->index - 1;
 		return 0;
+	case PAST_GONE:
+		if (past->index > as_of->time)
+			return 0;
+		as_of->came = true;
+		r = flush(finding);
+		none.first = INT64_MIN;
+		none.last = INT64_MAX;
+		return r < 0 ? r : put_items(as_of, &none, 1);
 	case PAST_UNDONE:
 		break;
 	}
@@ -341,13 +350,13 @@ static int found_row(void *arg, int64_t index, struct backend_times times, struc
 }
 
 int as_of_any(struct backend *backend, struct backend_snapshot *snapshot,
-	      const struct backend_past_key *key, int64_t time, bool *ret_any)
+	      const struct backend_past_key *key, int64_t time, bool made, bool *ret_any)
 {
 	struct as_of as_of;
 	int r = as_of_find(backend, snapshot, key, time, &as_of);
 
-	*ret_any = false;
-	if (r < 0)
+	*ret_any = r == 0 && made && !as_of.came;
+	if (r < 0 || *ret_any)
 		return r;
 	r = as_of_read(backend, snapshot, &as_of, INT64_MIN, false, found_row, ret_any);
 	as_of_done(&as_of);

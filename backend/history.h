@@ -18,6 +18,7 @@
  *	PAST_MERGED	nothing is kept between the times index and last (until): as of index, or,
  *			where that is INT64_MIN, as of last
  *	PAST_UNDONE	index: the time as of which all was put back.  Changes nothing
+ *	PAST_GONE	nothing was there from the time index on: it was removed then, and came back
  *
  * Records of a file that is hidden (BACKEND_KEY_HIDE) are of its number, and come back with it.
  * They move with a key (BACKEND_KEY_MOVE), unless it comes to where something was: then that has a
@@ -28,7 +29,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum backend_past_what { PAST_ROW, PAST_NONE, PAST_MOVED, PAST_MERGED, PAST_UNDONE };
+enum backend_past_what { PAST_ROW, PAST_NONE, PAST_MOVED, PAST_MERGED, PAST_UNDONE, PAST_GONE };
 
 struct backend_past {
 	int64_t n; /* rises with each record */
@@ -103,6 +104,8 @@ struct as_of {
 	size_t count;
 	size_t room;
 	bool whole; /* the rows of now, but for those that were made later */
+	bool came;  /* rows have come since that have times of their own: of a file that was made
+		       for them that time says nothing, either */
 };
 
 /* Free with as_of_done(). */
@@ -113,9 +116,9 @@ void as_of_done(struct as_of *as_of);
 int as_of_read(struct backend *backend, struct backend_snapshot *snapshot,
 	       const struct as_of *as_of, int64_t from, bool back, backend_row_time_fn *fn,
 	       void *arg);
-/* Whether a key had any rows then. */
+/* Whether a key had any rows then, or a file that was made by then (made) had none yet. */
 int as_of_any(struct backend *backend, struct backend_snapshot *snapshot,
-	      const struct backend_past_key *key, int64_t time, bool *ret_any);
+	      const struct backend_past_key *key, int64_t time, bool made, bool *ret_any);
 /* A number that differs with the places of the rows. */
 uint64_t as_of_sum(const struct as_of *as_of);
 

@@ -23,6 +23,7 @@ struct history_change {
 		HISTORY_MOVE,
 		HISTORY_UNDO,
 		HISTORY_MERGED,
+		HISTORY_RETURN, /* of a file that had been removed */
 	} what;
 	uint64_t items; /* that were taken away, or added */
 	uint64_t added; /* by a save, too */

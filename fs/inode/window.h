@@ -64,7 +64,7 @@ struct window_rows {
 	int64_t to;
 	uint64_t size;
 	uint64_t sum;	  /* a sum that differs with the choice of rows */
-	uint32_t removed; /* kind of a file that was removed since, or 0 */
+	uint32_t removed; /* kind of a file that was removed since, or REMOVED_PLAIN; or 0 */
 	/* Of documents as a list: rights to read that not all of the documents give. */
 	mode_t closed;
 };

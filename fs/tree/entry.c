@@ -392,7 +392,7 @@ int unlinking_begin(struct tree *tree, struct view *view, struct inode *inode, b
 	if (!inode_is_state(inode) && !link) /* it may be open elsewhere */
 		batch_guard_alone(batch);
 	if (unlinking->path.data)
-		return trash_put(tree, unlinking->look ? view : NULL, node, unlinking->path, batch);
+		return trash_put_single(tree, view, node, unlinking->path, batch);
 	batch_node_delete(batch, node->ino);
 	return batch->error;
 }

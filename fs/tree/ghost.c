@@ -185,7 +185,6 @@ int ghost_end_begin(struct tree *tree, struct view *view, struct ghost *ghost, e
 	if (!end)
 		return -ENOMEM;
 	end->ghost = ghost;
-	end->unlinking.look = true;
 	if (rows == GHOST_TRASH && !leave)
 		end->unlinking.path = node_trash_path(tree, &ghost->inode->node);
 	r = unlinking_begin(tree, view, ghost->inode, leave, &end->unlinking, batch);

@@ -278,6 +278,7 @@ static void past_forget(struct tree *tree, const struct backend_node *node)
 	int r;
 
 	batch_past_forget(&batch, node);
+	batch_past_none(&batch, node->session, node->key);
 	r = batch_commit(&batch, tree->backend, BACKEND_ANYWAY | BACKEND_FREES);
 	if (r < 0)
 		log_warning("the history of a file that another user has replaced stays: %s",

@@ -79,6 +79,9 @@ static int on_past(void *arg, const struct backend_past *past)
 	case PAST_MERGED:
 		change->what = change->what == HISTORY_UNDO ? HISTORY_UNDO : HISTORY_MERGED;
 		break;
+	case PAST_GONE:
+		change->what = HISTORY_RETURN;
+		break;
 	case PAST_NONE:
 		break;
 	}

@@ -5,8 +5,8 @@
  *
  *   Its homes (fs/api/trash.h) are called as those of the old one, with the new id in the place of
  *   the old; what lies below them is there again, with numbers of its own.  Rows are copied by the
- *   store, and keep their times; the bytes of ordinary files are of now, and pieces that are not
- * rows   and attributes do not come along.
+ *   store, and keep their times; attributes and the bytes of ordinary files are of now.  What is
+ *   not JSON comes along if all of now does.
  */
 
 #include "fs/api/history.h"
@@ -112,16 +112,56 @@ static int is_wanted(struct forking *forking, const struct backend_node *node)
 	const struct history_fork *fork = forking->fork;
 	const struct backend_past_key key = { 0, node->session, node->key };
 	struct view *view = &forking->view;
-	bool any = true;
+	bool any = node->btime <= fork->time || S_ISDIR(node->mode);
 	int r = 0;
 
 	if (fork->key.data && node->key.data && !bytes_equal(fork->key, node->key))
 		return 0;
-	if (node->btime > fork->time && !S_ISDIR(node->mode))
-		any = false;
-	if (!any && kind_is_state(node->kind))
-		r = as_of_any(view->backend, view->snapshot, &key, fork->time, &any);
+	if (kind_is_state(node->kind))
+		r = as_of_any(view->backend, view->snapshot, &key, fork->time, any, &any);
 	return r < 0 ? r : any;
+}
+
+static int keep_piece(void *arg, int64_t index, int64_t seq, struct bytes data)
+{
+	struct forking *forking = arg;
+
+	batch_piece_put(&forking->batch, forking->ino, index, seq,
+			batch_keep(&forking->batch, data));
+	return forking->batch.error;
+}
+
+static int keep_attribute(void *arg, struct bytes name)
+{
+	struct buf *names = arg;
+	int r = buf_append_bytes(names, name);
+
+	return r < 0 ? r : buf_append_byte(names, '\0');
+}
+
+static int copy_attributes(struct forking *forking, uint64_t from, uint64_t to)
+{
+	_cleanup_(buf_done) struct buf names = { 0 };
+	struct view *view = &forking->view;
+	int r = ASK(view, xattr_list, from, keep_attribute, &names);
+
+	for (size_t at = 0; r == 0 && at < names.size;) {
+		const struct bytes name = bytes_str(names.data + at);
+		_cleanup_(buf_done) struct buf value = { 0 };
+
+		r = ASK(view, xattr_get, from, name, &value);
+		if (r == 0)
+			batch_xattr_put(&forking->batch, to, batch_keep(&forking->batch, name),
+					batch_keep(&forking->batch, buf_bytes(&value)));
+		at += name.size + 1;
+	}
+	return r;
+}
+
+/* Of now, with all items: then what is not JSON comes along, too. */
+static bool is_whole(const struct history_fork *fork)
+{
+	return fork->time == INT64_MAX && fork->first == INT64_MIN && fork->last == INT64_MAX;
 }
 
 /* The content of a file as that of its copy. */
@@ -131,12 +171,15 @@ static int copy_content(struct forking *forking, const struct backend_node *from
 	const struct history_fork *fork = forking->fork;
 	struct view *view = &forking->view;
 	uint64_t rows = 0;
-	int r;
+	int r = 0;
 
-	if (!kind_is_state(from->kind)) {
-		forking->ino = to->ino;
-		return ASK(view, chunk_read, from->ino, 0, INT64_MAX, keep_chunk, forking);
-	}
+	forking->ino = to->ino;
+	if (!kind_is_state(from->kind) || to->flags & BACKEND_DRAFT)
+		r = ASK(view, chunk_read, from->ino, 0, INT64_MAX, keep_chunk, forking);
+	if (r == 0 && is_whole(fork))
+		r = ASK(view, piece_read, from->ino, INT64_MIN, 0, keep_piece, forking);
+	if (r < 0 || !kind_is_state(from->kind))
+		return r;
 	batch_guard_rows(&forking->batch, from->session, from->key);
 	r = history_copy(view->backend, view->snapshot, fork, from, to, &forking->batch, &rows);
 	forking->rows += rows;
@@ -154,14 +197,16 @@ static int copy_node(struct forking *forking, const struct backend_node *from,
 	if (r < 0)
 		return r;
 	to->nlink = S_ISDIR(to->mode) ? to->nlink : 1;
-	to->flags &= BACKEND_SPARSE;
+	to->flags &= is_whole(forking->fork) ? BACKEND_SPARSE | BACKEND_DRAFT | BACKEND_NO_NEWLINE :
+					       BACKEND_SPARSE;
 	to->generation = 0;
-	to->size = kind_is_state(to->kind) ? 0 : from->size;
+	to->size = kind_is_state(to->kind) && !(to->flags & BACKEND_DRAFT) ? 0 : from->size;
 	to->ctime = to->btime = forking->now;
 	batch_node_put(&forking->batch, to);
 	batch_entry_put(&forking->batch, to->parent, to->entry, batch_keep(&forking->batch, name),
 			to->ino);
-	return S_ISREG(to->mode) ? copy_content(forking, from, to) : forking->batch.error;
+	r = copy_attributes(forking, from->ino, to->ino);
+	return r == 0 && S_ISREG(to->mode) ? copy_content(forking, from, to) : r;
 }
 
 /* What lies below a home, parents first.  The numbers of directories of old and new stand beside
@@ -231,24 +276,6 @@ static int copy_home(struct forking *forking, const struct backend_node *node)
 	return r == 0 && S_ISDIR(node->mode) ? copy_below(forking, node->ino, &to) : r;
 }
 
-/* How a directory changes: once for all of its homes. */
-static bool parent_changed(const struct forking *forking, size_t i, const struct entries *homes,
-			   struct backend_node *ret_node)
-{
-	struct inode *parent = forking->home[i].parent;
-	int links = 0;
-
-	for (size_t j = 0; j < forking->count; j++) {
-		if (forking->home[j].parent != parent)
-			continue;
-		if (j < i)
-			return false;
-		links += S_ISDIR(homes->item[j].node.mode);
-	}
-	dir_changed(parent, links, ret_node);
-	return true;
-}
-
 static int fork_once(struct tree *tree, const struct history_fork *fork, struct notes *notes,
 		     uint64_t *ret_rows)
 {
@@ -256,7 +283,7 @@ static int fork_once(struct tree *tree, const struct history_fork *fork, struct 
 							   .fork = fork,
 							   .now = time_now() };
 	_cleanup_(entries_done) struct entries homes = { 0 };
-	struct backend_node dir;
+	_cleanup_(changed_dirs_done) struct changed_dirs parents = { 0 };
 	WITH_WRITE_LOCK(tree);
 	int r = ghosts_end(tree, true, NULL);
 
@@ -270,18 +297,18 @@ static int fork_once(struct tree *tree, const struct history_fork *fork, struct 
 		r = copy_home(&forking, &homes.item[i].node);
 	view_end(&forking.view);
 	for (size_t i = 0; r == 0 && i < forking.count; i++)
-		if (parent_changed(&forking, i, &homes, &dir))
-			batch_dir(&forking.batch, &forking.home[i].parent->node, &dir);
+		r = changed_dirs_add(&parents, forking.home[i].parent,
+				     S_ISDIR(homes.item[i].node.mode));
+	changed_dirs_emit(&parents, &forking.batch);
 	if (r == 0)
 		r = tree_commit(tree, &forking.batch, 0);
 	if (r < 0)
 		return r;
 	quota_void(tree);
+	changed_dirs_apply(&parents);
 	for (size_t i = 0; i < forking.count; i++) {
 		const struct fork_home *home = &forking.home[i];
 
-		if (parent_changed(&forking, i, &homes, &dir))
-			dir_apply(home->parent, &dir);
 		notes_entry(notes, home->parent->ino, buf_bytes(&home->name));
 		notes_dir(notes, home->parent->ino);
 	}

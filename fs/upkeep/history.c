@@ -10,6 +10,9 @@
  * kept.  So what can be seen are states that were there.  Each minute it looks at what has come
  * into an age since, and now and then at all.
  *
+ * Likewise files that were removed: one that was made and removed within one part goes, unless it
+ * is the last one of its name.
+ *
  * What is older than the setting says goes, and the oldest first if there is more than a share of
  * the store.
  */
@@ -19,6 +22,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fs/api/trash.h"
 #include "fs/base/batch.h"
 #include "fs/inode/commit.h"
 #include "fs/upkeep/upkeep.h"
@@ -101,11 +105,9 @@ static int keep_time(void *arg, const struct backend_past *past)
 	return 0;
 }
 
-/* How long the part is that a time lies in; 0: each change stays. */
-static int64_t part_of(const struct thinning *thinning, int64_t until)
+/* How long the part is that a time of this age lies in; 0: each change stays. */
+static int64_t part_of(int64_t age)
 {
-	int64_t age = thinning->now - until;
-
 	return age < minute ? 0 : age < hour ? minute : age < 24 * hour ? 10 * minute : hour;
 }
 
@@ -151,7 +153,7 @@ static int thin_key(struct thinning *thinning)
 		qsort(thinning->time, thinning->count, sizeof(*thinning->time), by_time);
 	time = thinning->time;
 	for (size_t i = 0; i < thinning->count; i++) {
-		const int64_t part = part_of(thinning, time[i].until);
+		const int64_t part = part_of(thinning->now - time[i].until);
 		const bool more = i + 1 < thinning->count;
 
 		if (time[i].until <= thinning->purge) {
@@ -161,7 +163,7 @@ static int thin_key(struct thinning *thinning)
 		if (ARRAY_ROOM(thinning->all, thinning->all_count, thinning->all_room) < 0)
 			return -ENOMEM;
 		thinning->all[thinning->all_count++] = time[i];
-		if (more && part && part == part_of(thinning, time[i + 1].until) &&
+		if (more && part && part == part_of(thinning->now - time[i + 1].until) &&
 		    time[i].until / part == time[i + 1].until / part &&
 		    time[i + 1].until > thinning->purge)
 			continue;
@@ -287,6 +289,88 @@ int history_thin(struct tree *tree, int64_t now, bool whole)
 	return thin(&thinning, whole, bytes);
 }
 
+struct gone {
+	uint64_t id;
+	uint64_t ino;
+	int64_t made;
+	int64_t removed;
+	char *path;
+};
+
+struct gone_list {
+	struct gone *item;
+	size_t count, room;
+};
+
+static int keep_gone(void *arg, const struct trash_item *item)
+{
+	struct gone_list *list = arg;
+	struct gone gone = { item->id, item->ino, item->made, item->removed, NULL };
+
+	if (!item->single || !item->until)
+		return 0;
+	if (ARRAY_ROOM(list->item, list->count, list->room) < 0)
+		return -ENOMEM;
+	gone.path = bytes_dup(item->name);
+	list->item[list->count++] = gone;
+	return gone.path ? 0 : -ENOMEM;
+}
+
+static int by_path(const void *a, const void *b)
+{
+	const struct gone *x = a, *y = b;
+	int r = strcmp(x->path, y->path);
+
+	return r ? r : (x->removed > y->removed) - (x->removed < y->removed);
+}
+
+/* Whether a file had rows at a time: they may be older than the file. */
+static int had_rows(struct tree *tree, uint64_t ino, int64_t time)
+{
+	_cleanup_(backend_node_done) struct backend_node node = { 0 };
+	_cleanup_(view_end) struct view view = { 0 };
+	bool any = false;
+	int r = view_begin(tree, BACKEND_ANYWAY, &view);
+
+	if (r == 0)
+		r = ASK(&view, node_get, ino, &node);
+	if (r == 0 && node.key.data)
+		r = as_of_any(view.backend, view.snapshot,
+			      &(struct backend_past_key){ ino, node.session, node.key }, time,
+			      false, &any);
+	return r < 0 ? r : any;
+}
+
+int history_thin_removed(struct tree *tree, int64_t now)
+{
+	struct gone_list list = { 0 };
+	struct backend_snapshot *snapshot;
+	int r = tree->backend->ops->snapshot_begin(tree->backend, BACKEND_ANYWAY, &snapshot);
+
+	if (r < 0)
+		return r;
+	r = trash_list(tree->backend, snapshot, keep_gone, &list);
+	tree->backend->ops->snapshot_end(tree->backend, snapshot);
+	if (r == 0 && list.count)
+		qsort(list.item, list.count, sizeof(*list.item), by_path);
+	for (size_t i = 0; r == 0 && i + 1 < list.count && !tree->stopping; i++) {
+		const struct gone *gone = &list.item[i];
+		const int64_t part = part_of(now - gone->removed);
+
+		if (!part || gone->made / part != gone->removed / part ||
+		    strcmp(gone->path, gone[1].path) != 0)
+			continue;
+		r = had_rows(tree, gone->ino, gone->removed / part * part - 1);
+		if (r == 0)
+			r = tree_trash_purge(tree, gone->id);
+		r = r == -ENOENT ? 0 : MIN(r, 0);
+	}
+	for (size_t i = 0; i < list.count; i++)
+		free(list.item[i].path);
+	free(list.item);
+	return r;
+}
+
 void history_look_after(struct tree *tree, int64_t now)
 {
 	const bool whole = now - tree->upkeep->thinned >= hour || now < tree->upkeep->thinned;
@@ -295,6 +379,8 @@ void history_look_after(struct tree *tree, int64_t now)
 	if (tree->options.read_only || !tree->history)
 		return;
 	r = history_thin(tree, now, whole);
+	if (r == 0 && whole)
+		r = history_thin_removed(tree, now);
 	if (r == 0 && whole)
 		tree->upkeep->thinned = now;
 	if (r < 0 && r != -ESTALE && r != -EBUSY)

@@ -172,7 +172,7 @@ static int delete_together(struct tree *tree, struct view *view, const struct or
 		struct bytes path = node_trash_path(tree, node);
 
 		if (path.data)
-			r = trash_put(tree, view, node, path, &batch);
+			r = trash_put_single(tree, view, node, path, &batch);
 		else
 			emit_delete(node, &batch);
 	}
@@ -188,12 +188,12 @@ static int trash_one(struct tree *tree, const struct backend_node *node)
 	int r = path.data ? view_begin(tree, BACKEND_ANYWAY, &view) : -ENOSPC;
 
 	if (r == 0)
-		r = trash_put(tree, &view, node, path, &batch);
+		r = trash_put_single(tree, &view, node, path, &batch);
 	view_end(&view);
 	return r < 0 ? r : tree_commit(tree, &batch, BACKEND_ANYWAY | BACKEND_FREES);
 }
 
-/* On a full disk, or of several with one path: one by one, and what is large in parts. */
+/* On a full disk: one by one, and what is large in parts. */
 static int end_one(struct tree *tree, const struct backend_node *node)
 {
 	int r = trash_one(tree, node);

@@ -28,6 +28,19 @@ int family_look(struct view *view, const struct entries *homes,
 		const struct backend_session_stat *rows, const struct entries *family,
 		struct session_look *look);
 
+/* Directories that names come to or go from, each once. */
+struct changed_dirs {
+	struct changed_dir *item;
+	size_t count;
+	size_t room;
+};
+/* The inode is borrowed. */
+int changed_dirs_add(struct changed_dirs *dirs, struct inode *dir, int links);
+void changed_dirs_emit(const struct changed_dirs *dirs, struct batch *batch);
+/* After the commit. */
+void changed_dirs_apply(const struct changed_dirs *dirs);
+void changed_dirs_done(struct changed_dirs *dirs);
+
 /* fork.c: an order behind its first word. */
 int fork_order(struct tree *tree, struct bytes order);
 
@@ -37,11 +50,5 @@ int fork_order(struct tree *tree, struct bytes order);
  * it has in use, or until this time: then it is -EBUSY. */
 int64_t uses_wait_until(const struct tree *tree);
 bool uses_wait(struct tree *tree, int64_t until, int *r);
-
-/* trash-return.c */
-
-/* An entry of the trash; until 0: it cannot come back. */
-void emit_trashed(struct batch *batch, uint64_t id, int64_t removed, int64_t until,
-		  struct bytes name, uint64_t ino);
 
 #endif

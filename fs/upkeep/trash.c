@@ -68,7 +68,6 @@ struct home {
 	struct inode *parent; /* the directory that it lies in */
 	struct buf path;
 	uint64_t entry;
-	uint64_t entry_to; /* in the trash */
 };
 
 struct trashing {
@@ -229,8 +228,6 @@ static int find_session(struct trashing *trashing)
 		r = homes_of(&trashing->view, tree->layout, node, node->session, &homes);
 	for (size_t i = 1; r == 0 && i < homes.count; i++)
 		r = find_other(trashing, &homes.item[i].node);
-	for (size_t i = 0; r == 0 && i < trashing->count; i++)
-		r = number_entry(tree, &trashing->home[i].entry_to);
 	return r;
 }
 
@@ -258,22 +255,6 @@ static int judge_session(struct trashing *trashing)
 	return r < 0 ? r : look.changed > trashing->since ? -ECANCELED : 0;
 }
 
-/* Without grace nothing comes back, and moving rows takes room that a full store does not have. */
-static void emit_rows(struct trashing *trashing, const struct backend_node *node)
-{
-	if (trashing->grace)
-		batch_key_hide(&trashing->batch, node);
-	else
-		batch_row_delete(&trashing->batch, node->session, node->key, INT64_MIN, INT64_MAX);
-}
-
-static int64_t until(const struct trashing *trashing, int64_t removed)
-{
-	if (!trashing->grace)
-		return 0;
-	return trashing->grace > INT64_MAX - removed ? INT64_MAX : removed + trashing->grace;
-}
-
 static void emit_files(struct trashing *trashing)
 {
 	for (size_t i = 0; i < trashing->family.count; i++) {
@@ -281,7 +262,7 @@ static void emit_files(struct trashing *trashing)
 		struct backend_node node = member->node;
 
 		if (kind_is_state(node.kind))
-			emit_rows(trashing, &node);
+			trash_rows(&trashing->batch, &node, trashing->grace);
 		else if (!member->noted)
 			continue;
 		node.kind = BACKEND_ORDINARY;
@@ -306,48 +287,14 @@ static void lose(struct tree *tree, uint64_t ino)
 	inode_forget(tree, inode, 1);
 }
 
-static void emit_home(struct trashing *trashing, const struct home *home, int64_t removed)
-{
-	struct backend_node node = home->inode->node;
-
-	if (kind_is_state(node.kind))
-		emit_rows(trashing, &node);
-	node.kind = BACKEND_ORDINARY;
-	node.parent = BACKEND_TRASH;
-	node.entry = home->entry_to;
-	batch_node_put(&trashing->batch, &node);
-	batch_entry_delete(&trashing->batch, home->parent->ino, home->entry);
-	emit_trashed(&trashing->batch, node.entry, removed, until(trashing, removed),
-		     buf_bytes(&home->path), node.ino);
-}
-
-/* How the directory changes that homes lie in: once for all of them. */
-static bool parent_changed(const struct trashing *trashing, size_t i, struct backend_node *ret_node)
-{
-	struct inode *parent = trashing->home[i].parent;
-	int links = 0;
-
-	for (size_t j = 0; j < trashing->count; j++) {
-		if (trashing->home[j].parent != parent)
-			continue;
-		if (j < i)
-			return false;
-		links -= inode_is_dir(trashing->home[j].inode);
-	}
-	dir_changed(parent, links, ret_node);
-	return true;
-}
-
 static int trash_commit(struct trashing *trashing)
 {
 	struct tree *tree = trashing->tree;
-	int64_t removed = time_now();
-	struct backend_node node;
-	int r = trash_make(&trashing->view, &trashing->batch);
+	_cleanup_(changed_dirs_done) struct changed_dirs parents = { 0 };
+	struct trash_item item = { .removed = time_now() };
+	int r = 0;
 
-	if (r < 0)
-		return r;
-	view_end(&trashing->view);
+	item.until = trash_until(item.removed, trashing->grace);
 	/* Other mounts may be at work in it as well, and make or change something. */
 	for (size_t i = 0; i < trashing->family.count; i++)
 		batch_guard_unused(&trashing->batch, trashing->family.item[i].node.ino);
@@ -355,16 +302,23 @@ static int trash_commit(struct trashing *trashing)
 		if (!inode_is_dir(trashing->home[i].inode))
 			batch_guard_unused(&trashing->batch, trashing->home[i].inode->ino);
 	emit_files(trashing);
-	for (size_t i = 0; i < trashing->count; i++) {
-		emit_home(trashing, &trashing->home[i], removed);
-		if (parent_changed(trashing, i, &node))
-			batch_dir(&trashing->batch, &trashing->home[i].parent->node, &node);
+	for (size_t i = 0; r == 0 && i < trashing->count; i++) {
+		const struct home *home = &trashing->home[i];
+
+		item.name = buf_bytes(&home->path);
+		batch_entry_delete(&trashing->batch, home->parent->ino, home->entry);
+		r = trash_put(tree, &trashing->view, &home->inode->node, item, &trashing->batch);
+		if (r == 0)
+			r = changed_dirs_add(&parents, home->parent, -inode_is_dir(home->inode));
 	}
+	view_end(&trashing->view);
+	if (r < 0)
+		return r;
+	changed_dirs_emit(&parents, &trashing->batch);
 	/* Keep the lock: the session must not come into use meanwhile. */
 	r = tree_commit_locked(tree, &trashing->batch, BACKEND_FREES);
-	for (size_t i = 0; r == 0 && i < trashing->count; i++)
-		if (parent_changed(trashing, i, &node))
-			dir_apply(trashing->home[i].parent, &node);
+	if (r == 0)
+		changed_dirs_apply(&parents);
 	return r;
 }
 

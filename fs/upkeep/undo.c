@@ -241,14 +241,7 @@ int history_copy(struct backend *backend, struct backend_snapshot *snapshot,
 
 	if (r < 0)
 		return r;
-	op = batch_add(batch, BACKEND_PAST_NOTE);
-	if (op) {
-		op->session = to->session;
-		op->key = to->key;
-		op->parent = PAST_NONE;
-		op->at = INT64_MIN;
-		op->to = INT64_MAX;
-	}
+	batch_past_none(batch, to->session, to->key);
 	for (size_t i = 0; i < as_of.count; i++) {
 		const struct as_of_run *run = &as_of.run[i];
 		const int64_t begin = MAX(run->index, first), end = MIN(run_end(&as_of, i), last);

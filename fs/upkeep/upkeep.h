@@ -32,6 +32,7 @@ int tree_reap_orphans(struct tree *tree);
 /* What this room keeps of a tree (tree.upkeep). */
 /* history.c: thin what was kept, as of a time; all of it, or what a minute may have changed. */
 int history_thin(struct tree *tree, int64_t now, bool whole);
+int history_thin_removed(struct tree *tree, int64_t now);
 /* The same, each minute. */
 void history_look_after(struct tree *tree, int64_t now);
 

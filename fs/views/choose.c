@@ -321,9 +321,9 @@ int window_view_begin(struct tree *tree, struct inode *of, struct window_view *v
 		return -ESTALE;
 	if (question_gathers(view->question))
 		return directory_begin(tree, of, view);
-	if (view->rows.removed)
+	if (kind_is_state(view->rows.removed))
 		return removed_begin(tree, of, view);
-	if (at && !kind_is_state(of->node.kind))
+	if (at && (view->rows.removed || !kind_is_state(of->node.kind)))
 		return was_there(&of->node, time) ? 0 : -ENOENT;
 	if (of->node.kind != BACKEND_LIST && !at &&
 	    (of->node.kind != BACKEND_SINGLE || view->question->as != QUESTION_TEXT))

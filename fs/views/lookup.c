@@ -111,18 +111,36 @@ static int open_once(struct tree *tree, struct window_wanted *wanted, uint32_t r
 	return r < 0 ? r : window_make(tree, wanted, &view, &version, ret_inode);
 }
 
+/* What has the name now; a directory that was made since gives way to one of then. */
+static int now_lookup(struct tree *tree, const struct inode *dir, struct window_wanted *wanted,
+		      uint32_t *ret_removed)
+{
+	const int64_t time = question_moment(wanted->asked->question->at, time_now(), INT64_MAX);
+	int r = removed_is(tree, dir->window->of) ? -ENOENT : shown_lookup(tree, dir, wanted);
+	struct inode *now = wanted->of;
+
+	if (r < 0 || !inode_is_dir(now) || now->node.btime <= time)
+		return r;
+	r = removed_lookup(tree, dir, wanted, ret_removed);
+	if (r == -ENOENT)
+		wanted->of = now;
+	else
+		inode_forget(tree, now, 1);
+	return r == -ENOENT ? 0 : r;
+}
+
 /* The file may have been replaced since its name was looked up: then that is done again. */
 static int lookup_once(struct tree *tree, const struct inode *dir, struct window_wanted *wanted,
 		       struct inode **ret_inode)
 {
 	uint32_t kind = 0;
-	int r = shown_lookup(tree, dir, wanted);
+	int r = now_lookup(tree, dir, wanted, &kind);
 
 	if (r == 0) {
-		r = open_once(tree, wanted, 0, ret_inode);
+		r = open_once(tree, wanted, kind, ret_inode);
 		inode_forget(tree, wanted->of, 1);
 	}
-	if (r != -ENOENT || !question_has_at(wanted->asked->question))
+	if (r != -ENOENT || kind || !question_has_at(wanted->asked->question))
 		return r > 0 ? -ESTALE : r;
 	r = removed_lookup(tree, dir, wanted, &kind);
 	if (r < 0)

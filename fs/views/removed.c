@@ -23,6 +23,7 @@ struct removed {
 	struct backend_node node;
 	struct entries entries; /* to be listed */
 	uint64_t end;
+	uint64_t bit; /* of their positions */
 	tree_entry_fn *fn;
 	void *arg;
 };
@@ -38,7 +39,8 @@ static void removed_done(struct removed *removed)
 static int path_then(const struct inode *dir, struct buf *path)
 {
 	struct trash_item item;
-	const struct backend_entry entry = { .name = bytes_str(dir->name ? dir->name : "") };
+	const struct backend_entry entry = { .id = dir->node.entry,
+					     .name = bytes_str(dir->name ? dir->name : "") };
 	int r = 0;
 
 	if (node_is_trashed(&dir->node) && dir->node.parent == BACKEND_TRASH)
@@ -49,6 +51,20 @@ static int path_then(const struct inode *dir, struct buf *path)
 			r = buf_append_bytes(path, bytes_str(dir->name));
 	}
 	return r < 0 || !path->size ? r : buf_append_byte(path, '/');
+}
+
+static bool was_removed(const struct inode *dir)
+{
+	while (dir && !dir->gone && dir->node.parent != BACKEND_TRASH)
+		dir = dir->parent;
+	return dir;
+}
+
+bool removed_is(struct tree *tree, const struct inode *dir)
+{
+	WITH_READ_LOCK(tree);
+
+	return was_removed(dir);
 }
 
 /* The last part of the path, if it lies in the directory. */
@@ -65,7 +81,9 @@ static bool lies_in(const struct removed *removed, struct bytes path, struct byt
 static bool was_removed_since(const struct removed *removed, const struct trash_item *item,
 			      const struct backend_node *node)
 {
-	return item->until && item->removed > removed->time && node->btime <= removed->time;
+	/* The rows of a file may be older than the file. */
+	return item->until && item->removed > removed->time &&
+	       (node->btime <= removed->time || node->key.data);
 }
 
 static int match(void *arg, const struct backend_entry *entry, const struct backend_node *node)
@@ -73,21 +91,52 @@ static int match(void *arg, const struct backend_entry *entry, const struct back
 	struct removed *removed = arg;
 	struct trash_item item;
 	struct bytes name;
-	int r;
 
 	if (!trash_parse(entry, node, &item) || !was_removed_since(removed, &item, node) ||
 	    !lies_in(removed, item.name, &name) || !bytes_equal(name, removed->name))
 		return 0;
-	/* The one that went first was there then. */
-	r = backend_node_copy(node, &removed->node);
-	return r < 0 ? r : 1;
+	return entries_add(&removed->entries, entry, node);
 }
 
-static uint32_t kind_then(const struct backend_node *node, struct bytes name)
+static int was_then(const struct removed *removed, struct view *view,
+		    const struct backend_node *node, bool *ret_was)
 {
-	uint32_t kind = names_split(name).kind;
+	const struct backend_past_key key = { node->ino, node->session, node->key };
 
-	return node->key.data && S_ISREG(node->mode) && kind_is_state(kind) ? kind : 0;
+	*ret_was = was_there(node, removed->time);
+	return *ret_was || !node->key.data ? 0 :
+					     as_of_any(view->backend, view->snapshot, &key,
+						       removed->time, false, ret_was);
+}
+
+/* Of those with the name, the one that was there then and went first. */
+static int find_then(struct removed *removed, struct view *view)
+{
+	bool was = false;
+	int r = ASK(view, entry_list, BACKEND_TRASH, 0, match, removed);
+
+	for (size_t i = 0; r == 0 && !was && i < removed->entries.count; i++) {
+		const struct backend_node *node = &removed->entries.item[i].node;
+
+		r = was_then(removed, view, node, &was);
+		if (r == 0 && was)
+			r = backend_node_copy(node, &removed->node);
+	}
+	return r < 0 ? r : was ? 0 : -ENOENT;
+}
+
+/* In a directory that was removed as a whole, names are what they were. */
+static int find_inside(struct removed *removed, struct view *view, uint64_t dir)
+{
+	bool was = false;
+	uint64_t id;
+	int r = ASK(view, entry_find, dir, removed->name, &id, &removed->node);
+
+	if (r == 0)
+		r = was_then(removed, view, &removed->node, &was);
+	if (!was)
+		backend_node_done(&removed->node);
+	return r < 0 ? r : was ? 0 : -ENOENT;
 }
 
 int removed_lookup(struct tree *tree, const struct inode *dir, struct window_wanted *wanted,
@@ -106,22 +155,17 @@ int removed_lookup(struct tree *tree, const struct inode *dir, struct window_wan
 
 	if (r == 0)
 		r = view_begin(tree, BACKEND_ANYWAY, &view);
-	/* In a directory that was removed as a whole, names are what they were. */
-	if (r == 0 && node_is_trashed(&dir->window->of->node)) {
-		uint64_t id;
-
-		r = ASK(&view, entry_find, dir->window->of->node.ino, removed.name, &id,
-			&removed.node);
-		if (r == -ENOENT)
-			r = 0;
-	}
-	if (r == 0 && !removed.node.ino)
-		r = ASK(&view, entry_list, BACKEND_TRASH, 0, match, &removed);
-	if (r == 0 && !removed.node.ino)
-		r = -ENOENT;
 	if (r < 0)
 		return r;
-	*ret_kind = kind_then(&removed.node, wanted->name);
+	r = was_removed(dir->window->of) ? find_inside(&removed, &view, dir->window->of->node.ino) :
+					   -ENOENT;
+	if (r == -ENOENT)
+		r = find_then(&removed, &view);
+	if (r < 0)
+		return r;
+	*ret_kind = trash_kind(&removed.node, wanted->name);
+	if (*ret_kind == BACKEND_ORDINARY)
+		*ret_kind = REMOVED_PLAIN;
 	return inode_get(tree, &view, removed.node.ino, &wanted->of);
 }
 
@@ -141,6 +185,15 @@ static int keep_removed(void *arg, const struct backend_entry *entry,
 			   &(struct backend_entry){ .id = entry->id, .name = name }, node);
 }
 
+/* In a directory that was removed as a whole, names are what they were. */
+static int keep_inside(void *arg, const struct backend_entry *entry,
+		       const struct backend_node *node)
+{
+	struct removed *removed = arg;
+
+	return was_there(node, removed->time) ? entries_add(&removed->entries, entry, node) : 0;
+}
+
 static int list_removed(struct removed *removed, const struct entry_copy *entry)
 {
 	const struct shown shown = { .st = { .st_ino = entry->node.ino,
@@ -153,17 +206,38 @@ static int list_removed(struct removed *removed, const struct entry_copy *entry)
 	/* Or it is listed already. */
 	r = inode_shown(now)->ino == entry->node.ino ?
 		    removed->fn(removed->arg, entry_name(entry), NULL, &shown,
-				REMOVED_BIT | (entry->id + LIST_DOTS)) :
+				removed->bit | (entry->id + LIST_DOTS)) :
 		    0;
 	inode_forget(removed->tree, now, 1);
 	return r;
+}
+
+/* What lies in a directory, as far as the function keeps it. */
+static int list_kept(struct removed *removed, uint64_t ino, uint64_t position,
+		     backend_entry_fn *keep)
+{
+	const uint64_t after = position > LIST_DOTS ? position - LIST_DOTS : 0;
+	struct backend *backend = removed->tree->backend;
+	struct backend_snapshot *snapshot;
+	int r = backend->ops->snapshot_begin(backend, BACKEND_ANYWAY, &snapshot);
+
+	if (r < 0)
+		return r;
+	r = backend->ops->entry_list(backend, snapshot, ino, after, keep, removed);
+	backend->ops->snapshot_end(backend, snapshot);
+	for (size_t i = 0; r >= 0 && i < removed->entries.count; i++)
+		if ((r = list_removed(removed, &removed->entries.item[i])) != 0)
+			return r;
+	entries_done(&removed->entries);
+	removed->entries = (struct entries){ 0 };
+	return MIN(r, 0);
 }
 
 int removed_list(struct tree *tree, const struct inode *dir, uint64_t position, uint64_t end,
 		 tree_entry_fn *fn, void *arg)
 {
 	const struct question *question = dir->window->asked->question;
-	const uint64_t after = position & REMOVED_BIT ? (position & ~REMOVED_BIT) - LIST_DOTS : 0;
+	const struct inode *of = dir->window->of;
 	_cleanup_(removed_done) struct removed removed = {
 		.tree = tree,
 		.dir = dir,
@@ -172,19 +246,17 @@ int removed_list(struct tree *tree, const struct inode *dir, uint64_t position, 
 		.fn = fn,
 		.arg = arg,
 	};
-	struct backend *backend = tree->backend;
-	struct backend_snapshot *snapshot;
-	int r = path_then(dir->window->of, &removed.path);
+	int r = path_then(of, &removed.path);
 
+	if (r == 0 && !(position & REMOVED_BIT) && removed_is(tree, of)) {
+		r = list_dots(dir->ino, of->parent ? of->parent->ino : of->ino, position, fn, arg);
+		if (r == 0)
+			r = list_kept(&removed, of->node.ino, position, keep_inside);
+	}
+	removed.bit = REMOVED_BIT;
+	position = position & REMOVED_BIT ? position & ~REMOVED_BIT : 0;
 	if (r == 0)
-		r = backend->ops->snapshot_begin(backend, BACKEND_ANYWAY, &snapshot);
-	if (r < 0)
-		return r;
-	r = backend->ops->entry_list(backend, snapshot, BACKEND_TRASH, after, keep_removed,
-				     &removed);
-	backend->ops->snapshot_end(backend, snapshot);
-	for (size_t i = 0; r == 0 && i < removed.entries.count; i++)
-		r = list_removed(&removed, &removed.entries.item[i]);
+		r = list_kept(&removed, BACKEND_TRASH, position, keep_removed);
 	return MIN(r, 0);
 }
 
@@ -212,7 +284,8 @@ int as_of_begin(struct inode *of, uint64_t hidden, struct window_view *ret)
 	if (r == 0)
 		r = as_of_read(view->backend, view->snapshot, &ret->as_of, INT64_MAX, true, is_last,
 			       &ret->rows.end);
-	if (r == 0 && ret->rows.end == INT64_MIN && !was_there(&of->node, time))
+	if (r == 0 && ret->rows.end == INT64_MIN &&
+	    (ret->as_of.came || !was_there(&of->node, time)))
 		r = -ENOENT;
 	ret->rows.end = MAX(ret->rows.end, 0);
 	ret->rows.version ^= as_of_sum(&ret->as_of);

@@ -101,7 +101,11 @@ void documents_free(struct documents *documents);
 
 /* Set in positions of a listing behind those of files. */
 #define REMOVED_BIT (UINT64_C(1) << 62)
-/* removed.c: names that were removed since at=.  Look one up as wanted->of, or list them. */
+/* The kind of anything removed but a state file. */
+enum { REMOVED_PLAIN = -1 };
+/* removed.c: whether a directory, or one above it, was removed. */
+bool removed_is(struct tree *tree, const struct inode *dir);
+/* Names that were removed since at=.  Look one up as wanted->of, or list them. */
 int removed_lookup(struct tree *tree, const struct inode *dir, struct window_wanted *wanted,
 		   uint32_t *ret_kind);
 int removed_list(struct tree *tree, const struct inode *dir, uint64_t position, uint64_t end,

@@ -41,8 +41,9 @@ static const struct cmd_option log_options[] = {
 };
 
 static const char *const words[] = {
-	[HISTORY_SAVE] = "save",    [HISTORY_APPEND] = "append", [HISTORY_DELETE] = "delete",
-	[HISTORY_MOVE] = "compact", [HISTORY_UNDO] = "undo",	 [HISTORY_MERGED] = "changes",
+	[HISTORY_SAVE] = "save",     [HISTORY_APPEND] = "append", [HISTORY_DELETE] = "delete",
+	[HISTORY_MOVE] = "compact",  [HISTORY_UNDO] = "undo",	  [HISTORY_MERGED] = "changes",
+	[HISTORY_RETURN] = "return",
 };
 
 static char *describe(const struct history_change *change)
@@ -60,6 +61,8 @@ static char *describe(const struct history_change *change)
 		return str_printf("undone to %s", past_show_time(change->to, time));
 	case HISTORY_MERGED:
 		return str_printf("several changes: %" PRIu64 " items", change->items);
+	case HISTORY_RETURN:
+		return strdup("restored");
 	case HISTORY_SAVE:
 	case HISTORY_DELETE:
 		break;

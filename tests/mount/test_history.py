@@ -126,8 +126,8 @@ def test_what_sql_overwrites_is_kept(box):
     eventually(lambda: read(messages) == new[0] + b"1\n2\n" + new[4] + new[3], "SQL's")
     same(read(then(mount, first, "messages.jsonl")), b"".join(LINES[:3]), "before SQL")
     same(read(then(mount, second, "messages.jsonl")), b"".join(new), "in between")
-    do(box, "undo", mount.store, "demo")
-    eventually(lambda: read(messages) == b"".join(new), "the last change is undone")
+    do(box, "undo", "--to", second, mount.store, "demo")
+    eventually(lambda: read(messages) == b"".join(new), "the last changes are undone")
     do(box, "undo", "--to", first, mount.store, "demo")
     eventually(lambda: read(messages) == b"".join(LINES[:3]), "before SQL again")
     mount.check()
@@ -208,11 +208,18 @@ def test_a_fork_has_what_the_session_had(box):
     first = moment()
     write(os.path.join(path, "messages.jsonl"), LINES[4])
     append(os.path.join(path, "messages.jsonl"), LINES[5])
+    append(os.path.join(path, "messages.jsonl"), b"no json\n")
+    append(os.path.join(path, "messages.jsonl"), LINES[6].strip())
+    write(os.path.join(path, "draft.json"), b'{"a": ')
+    for name in ("", "messages.jsonl", "note.txt"):
+        os.setxattr(os.path.join(path, name), "user.what", b"it is " + name.encode())
     do(box, "fork", mount.store, "demo", "copy")
     do(box, "fork", f"--at={first}", mount.store, "demo", "old")
     do(box, "fork", "--items=1-1", "--key=messages", mount.store, "demo", "part")
     copy, old, part = (os.path.join(mount.path, name) for name in ("copy", "old", "part"))
     same(tree_of(copy), tree_of(path), "now")
+    for name in ("", "messages.jsonl", "note.txt"):
+        same(os.getxattr(os.path.join(copy, name), "user.what"), b"it is " + name.encode(), name)
     same(read(os.path.join(old, "messages.jsonl")), b"".join(LINES[:2]), "then")
     same(read(os.path.join(part, "messages.jsonl")), LINES[5], "some items")
     times = f"SELECT created_at FROM {TABLE} WHERE session_id = ? ORDER BY 1"
@@ -283,7 +290,7 @@ def test_nobody_sees_what_another_user_has_replaced(box):
     os.chown(os.path.join(path, "b.json.tmp"), 65534, 65534)
     os.rename(os.path.join(path, "b.json.tmp"), os.path.join(path, "a.json"))
     same(read(os.path.join(path, "a.json")), b'"theirs"', "replaced")
-    same(b"mine" in read(then(mount, first, "a.json")), False, "the past of another user")
+    same(os.path.exists(then(mount, first, "a.json")), False, "the past of another user")
 
 
 def test_a_store_of_the_format_before_is_brought_forward(box):
