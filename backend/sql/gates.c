@@ -8,9 +8,10 @@
 
 enum use {
 	LOCKED = 1,   /* by all */
-	APPENDED = 2, /* rows come behind those that are there */
-	WHOLE = 4,    /* depends on what was appended, too */
-	CHANGED = 8,
+	APPENDED = 2, /* rows come behind those that are there, which are known then */
+	SET = 4,      /* fields of a file are set, and others may be, of which nothing is known */
+	WHOLE = 8,    /* depends on what was appended and set, too */
+	CHANGED = 16,
 };
 
 /* Fowler, Noll and Vo's hash 1a, of 64 bits.  It is stored nowhere, but all mounts need the same.
@@ -65,7 +66,7 @@ static void use_all(struct sql_gates *gates)
 	gates->count = SQL_GATES;
 }
 
-static void add_op(struct sql_gates *gates, const struct backend_op *op, bool append,
+static void add_op(struct sql_gates *gates, const struct backend_op *op, bool append, bool placed,
 		   const struct before *before)
 {
 	const unsigned changed = WHOLE | CHANGED;
@@ -78,7 +79,10 @@ static void add_op(struct sql_gates *gates, const struct backend_op *op, bool ap
 	}
 	switch (op->type) {
 	case BACKEND_ROW_INSERT:
-		use_key(gates, op->session, op->key, append ? APPENDED : changed);
+		use_key(gates, op->session, op->key,
+			!append ? changed :
+			placed	? WHOLE | APPENDED :
+				  APPENDED);
 		return;
 	case BACKEND_ROW_PUT:
 	case BACKEND_ROW_DELETE:
@@ -100,7 +104,7 @@ static void add_op(struct sql_gates *gates, const struct backend_op *op, bool ap
 		use_key(gates, op->node->session, op->node->key, changed);
 		return;
 	case BACKEND_NODE_SET:
-		use_node(gates, op->node->ino, changed);
+		use_node(gates, op->node->ino, S_ISDIR(op->node->mode) ? changed : SET);
 		if (S_ISDIR(op->node->mode))
 			use_key(gates, op->node->session, op->node->key, changed);
 		return;
@@ -136,11 +140,11 @@ static void add_op(struct sql_gates *gates, const struct backend_op *op, bool ap
 	}
 }
 
-void sql_gates_add(struct sql_gates *gates, const struct backend_batch *batch,
+void sql_gates_add(struct sql_gates *gates, const struct backend_batch *batch, bool placed,
 		   const struct before *before)
 {
 	for (size_t i = 0; i < batch->count; i++)
-		add_op(gates, &batch->ops[i], batch->append, before);
+		add_op(gates, &batch->ops[i], batch->append, placed, before);
 }
 
 bool sql_gates_are_in(const struct sql_gates *gates, const struct sql_gates *others)
@@ -198,29 +202,36 @@ static int say_used(struct buf *words, const struct sql_gates *gates, unsigned u
 	return r < 0 ? r : buf_append_byte(words, ')');
 }
 
-/* That something has changed of which this mount knows nothing. */
-static int say_unread(struct sql *store, const struct sql_gates *gates, struct buf *words)
+/* That a stamp is of a transaction of which this mount knows nothing. */
+static int say_unread(struct sql *store, struct buf *words, const char *mount, const char *number)
 {
-	const struct sql_lanes *seen = &store->state.seen;
-	const unsigned whole = count_uses(gates, WHOLE);
 	int r;
 
 	pthread_mutex_lock(&store->state.lock);
-	r = sql_lanes_say(words, seen, "mount", "number");
+	r = sql_lanes_say(words, &store->state.seen, mount, number);
+	pthread_mutex_unlock(&store->state.lock);
+	return r;
+}
+
+/* That something has changed of which it knows nothing. */
+static int say_changed(struct sql *store, const struct sql_gates *gates, struct buf *words)
+{
+	const unsigned whole = count_uses(gates, WHOLE);
+	int r = say_unread(store, words, "mount", "number");
+
 	if (r == 0 && whole)
 		r = buf_append_str(words, " OR (");
 	if (r == 0 && whole)
-		r = sql_lanes_say(words, seen, "appender", "appended");
-	pthread_mutex_unlock(&store->state.lock);
+		r = say_unread(store, words, "appender", "appended");
 	if (r == 0 && whole && whole != gates->count)
 		r = say_used(words, gates, WHOLE, " AND ");
 	return r < 0 || !whole ? r : buf_append_byte(words, ')');
 }
 
-static int say_stamp(struct buf *words, const struct sql_gates *gates, enum use use,
+static int say_stamp(struct buf *words, const struct sql_gates *gates, unsigned uses,
 		     const char *column, uint64_t value)
 {
-	const unsigned count = count_uses(gates, use);
+	const unsigned count = count_uses(gates, uses);
 	int r;
 
 	if (!count)
@@ -229,8 +240,32 @@ static int say_stamp(struct buf *words, const struct sql_gates *gates, enum use 
 		return buf_printf(words, ", %s = %" PRIu64, column, value);
 	r = buf_printf(words, ", %s = CASE WHEN ", column);
 	if (r == 0)
-		r = say_used(words, gates, use, "");
+		r = say_used(words, gates, uses, "");
 	return r < 0 ? r : buf_printf(words, " THEN %" PRIu64 " ELSE %s END", value, column);
+}
+
+/* Where fields are set, and something that was appended or set before was not read, the stamp must
+ * not hide that: it is one that nobody has read. */
+static int say_appender(struct sql *store, struct buf *words, const struct sql_gates *gates,
+			bool checked)
+{
+	const unsigned uses = APPENDED | SET | CHANGED;
+	int r;
+
+	if (!checked || !count_uses(gates, SET))
+		return say_stamp(words, gates, uses, "appender", store->number);
+	r = buf_append_str(words, ", appender = CASE WHEN ");
+	if (r == 0)
+		r = say_used(words, gates, SET, "");
+	if (r == 0)
+		r = buf_append_str(words, " AND (");
+	if (r == 0)
+		r = say_unread(store, words, "appender", "appended");
+	if (r == 0)
+		r = buf_printf(words, ") THEN %" PRId64 " WHEN ", INT64_MAX);
+	if (r == 0)
+		r = say_used(words, gates, uses, "");
+	return r < 0 ? r : buf_printf(words, " THEN %" PRIu64 " ELSE appender END", store->number);
 }
 
 void sql_gates_say(struct sql_packet *packet, const struct sql_gates *gates, int64_t number,
@@ -248,14 +283,14 @@ void sql_gates_say(struct sql_packet *packet, const struct sql_gates *gates, int
 	if (r == 0)
 		r = say_stamp(&stamps, gates, CHANGED, "number", n);
 	if (r == 0)
-		r = say_stamp(&stamps, gates, APPENDED, "appender", mount);
+		r = say_appender(store, &stamps, gates, checked);
 	if (r == 0)
-		r = say_stamp(&stamps, gates, APPENDED, "appended", n);
+		r = say_stamp(&stamps, gates, APPENDED | SET | CHANGED, "appended", n);
 	if (r == 0 && checked)
-		r = say_unread(store, gates, &unread);
+		r = say_changed(store, gates, &unread);
 	packet_say(packet, SQL_HEAD_FAILED, checked ? SQL_GATES_ENTER : SQL_GATES_STAMP,
 		   SQL_VALUES(sql_words(buf_bytes(&all)), sql_words(buf_bytes(&stamps)),
-			      sql_words(buf_bytes(&unread)), sql_id(mount)));
+			      sql_words(buf_bytes(&unread))));
 	if (packet->r == 0)
 		packet->r = r;
 }

@@ -99,7 +99,7 @@ bool tree_is_shared(struct tree *tree);
 bool tree_was_left(struct tree *tree, struct inode *inode, uint64_t nodeid, int flags, pid_t pid);
 /* A thread has looked a name up.  If that leads nowhere (NULL), the thread does not come back for
  * the file; if it leads to another file, it comes back for that one. */
-void tree_found(struct tree *tree, pid_t pid, struct inode *inode);
+void tree_found(struct tree *tree, pid_t pid, const struct inode *inode);
 /* Take in what other mounts have changed by now: 0; or -errno, and what is cached may be old. */
 int tree_take_in(struct tree *tree);
 /* Tell other mounts which locks this mount holds of a file, an array of struct backend_lock;
@@ -154,7 +154,8 @@ int tree_find(struct tree *tree, uint64_t nodeid, struct inode **ret_inode);
 int tree_find_parent(struct tree *tree, uint64_t nodeid, struct inode **ret_inode);
 /* What the last name of a file leads to now.  -ESTALE: that name is not known. */
 int tree_find_again(struct tree *tree, struct inode *inode, struct inode **ret_inode);
-/* Whether a thread opens a nodeid, or what the name has led it to since, for the second time. */
+/* Whether a thread that got ESTALE opens this nodeid for the second time, or the one that the name
+ * has led it to since; it has opened nothing between. */
 bool tree_opens_again(struct tree *tree, pid_t pid, uint64_t nodeid);
 /* A file of the type and permissions in mode; target is a symbolic link's, otherwise empty.
  * will_save: the caller opens it next for writing that does not only append, so its first save may

@@ -160,13 +160,15 @@ static int name_is_free(struct tree *tree, struct view *view, struct trashed *tr
 	return 0;
 }
 
-/* As what it is again. */
+/* As what it is again; a packed transcript keeps its session in the trash alone. */
 static void emit_shown(struct backend_node *node, int64_t removed, struct batch *batch)
 {
 	const bool state = kind_is_state(node->kind);
 
 	if (state)
 		node_rewritten(node);
+	else if (S_ISREG(node->mode))
+		node->session = node->key = (struct bytes){ 0 };
 	batch_node_put(batch, node);
 	if (!state)
 		return;
@@ -186,7 +188,8 @@ static void regain(struct tree *tree, const struct backend_node *node)
 		stage_done(&inode->orphan);
 		inode->orphan = (struct stage){ 0 };
 		inode_set_node(inode, &copy);
-		inode->loaded = inode->bare = false;
+		inode_unload(inode);
+		inode->bare = false;
 		inode->version++;
 	}
 	inode_forget(tree, inode, 1);
@@ -229,9 +232,9 @@ static int emit_back(struct tree *tree, struct trashed *trashed, struct batch *b
 	else
 		node->kind =
 			S_ISDIR(node->mode) ? BACKEND_SESSION : trash_kind(node, trashed->base);
+	emit_restored(trashed, batch);
 	emit_shown(node, trashed->item.removed, batch);
 	batch_entry_put(batch, node->parent, node->entry, trashed->base, node->ino);
-	emit_restored(trashed, batch);
 	return batch->error;
 }
 

@@ -39,6 +39,7 @@ void history_look_after(struct tree *tree, int64_t now);
 struct upkeep {
 	/* settings.c: the store's settings as the taker saw them last. */
 	struct settings settings;
+	uint64_t settings_at; /* backend.settings then */
 	uint64_t max_size;
 	uint64_t history_size;
 	int64_t thinned; /* the expirer's: when it looked at all of the history (history.c) */

@@ -69,7 +69,7 @@ static int reading_alone(struct tree *tree, struct inode *inode, pid_t pid)
 	pthread_mutex_lock(&window->lock);
 	open = window->open;
 	pthread_mutex_unlock(&window->lock);
-	return open && !again_asks(tree, pid, inode->ino) ? -ESTALE : 0;
+	return open && !again_comes(tree, pid, inode->ino) ? -ESTALE : 0;
 }
 
 /* 1: the list is of another version than the question says (if=). */
@@ -139,7 +139,7 @@ static int open_saving(struct tree *tree, struct through *through, int flags, pi
 	bool cuts = flags & O_TRUNC;
 	int r = 0;
 
-	if (tree->options.read_only || !window->rows.list ||
+	if (tree->options.read_only || !window->rows.list || window->rows.packed ||
 	    !question_only_items(window->asked->question))
 		return -EROFS;
 	if (!window->asked->question->if_version.data && (cuts || (flags & O_ACCMODE) == O_WRONLY))

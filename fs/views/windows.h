@@ -11,7 +11,6 @@
 #include "fs/write/write.h"
 
 /* window.c: windows in memory. */
-
 /* The window that shows the same, counted once more; NULL: there is none.  For a list, with the
  * same version and end; with ages, also with the same rows.  No lock is needed. */
 struct inode *window_find(struct tree *tree, const struct window_wanted *wanted);
@@ -38,7 +37,6 @@ int asked_new(struct bytes text, struct question *question, struct asked **ret_a
 void asked_drop(struct asked *asked);
 
 /* choose.c: choosing the rows, and their bytes. */
-
 /* A view of a list for a window; or of a directory with its documents as a list (as=list). */
 struct window_view {
 	struct view view;
@@ -50,9 +48,9 @@ struct window_view {
 	gid_t gid;		     /* too */
 	bool document;		     /* it is a document, and its row is shown */
 	struct as_of as_of;	     /* with at=; then it has runs */
+	struct unpacked *unpacked;   /* of a packed transcript, once it is read; owned */
 	struct window_rows rows;
-	struct buf session; /* owned, as key */
-	struct buf key;
+	struct buf session, key; /* owned */
 };
 /* Begin it, with the question, rows.now and rows.removed, for a file as it is now.  For a list,
  * rows.version, rows.generation and rows.end are set; for other files nothing begins.  No lock is
@@ -119,15 +117,25 @@ static inline bool was_there(const struct backend_node *node, int64_t time)
 	return S_ISDIR(node->mode) || node->btime <= time;
 }
 
-/* lookup.c */
+/* packed.c: packed transcripts (fs/base/packed.h), as lists. */
+/* As window_view_begin(); nothing begins for a file that cannot be read as one.  Its rows have no
+ * times but those that they name. */
+int unpacked_view_begin(struct tree *tree, struct inode *of, struct window_view *ret);
+/* Read it, unless that was done. */
+int unpacked_begin(struct window_view *view);
+int64_t unpacked_count(const struct window_view *view);
+/* As documents_look(). */
+int unpacked_look(struct window_view *view, int64_t start, bool back, backend_row_time_fn *fn,
+		  void *arg);
+void unpacked_free(struct unpacked *unpacked);
 
+/* lookup.c */
 /* Find or make the wanted window, once the rows are chosen in the view.  *version: their bytes, or
  * NULL; then few are read. */
 int window_make(struct tree *tree, struct window_wanted *wanted, struct window_view *view,
 		struct version **version, struct inode **ret_inode);
 
 /* What struct views has. */
-
 int through_open(struct tree *tree, struct inode *inode, int flags, pid_t pid,
 		 struct handle **ret_handle);
 void through_free(struct tree *tree, struct handle *handle);
