@@ -53,8 +53,7 @@ static int trash_make(struct view *view, struct batch *batch)
 	return 0;
 }
 
-/* For good: a node of the trash. */
-static void trash_delete(struct batch *batch, const struct backend_node *node)
+void trash_delete(struct batch *batch, const struct backend_node *node)
 {
 	if (node->key.data)
 		batch_hidden_delete(batch, node->ino, INT64_MIN);
@@ -264,7 +263,6 @@ int trash_give(struct tree *tree, size_t count)
 	return r;
 }
 
-/* A number with a blank behind it. */
 bool word_take(struct bytes *text, int64_t *ret_number)
 {
 	uint64_t number;

@@ -42,6 +42,8 @@ void trash_rows(struct batch *batch, const struct backend_node *node, bool kept)
 void emit_trashed(struct batch *batch, uint64_t id, const struct trash_item *item);
 /* The kind that a node of this name had. */
 uint32_t trash_kind(const struct backend_node *node, struct bytes name);
+/* For good: a node of the trash. */
+void trash_delete(struct batch *batch, const struct backend_node *node);
 /* After the commit: a file has lost its name; and whether a file of this name did a moment ago. */
 void trash_removed(struct tree *tree, const struct inode *dir, struct bytes name, uint64_t ino);
 bool trash_has_just(struct tree *tree, const struct inode *dir, struct bytes name);

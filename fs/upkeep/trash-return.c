@@ -417,12 +417,6 @@ static void emit_unlink(struct tree *tree, const struct entry_copy *member, stru
 	inode_forget(tree, inode, 1);
 }
 
-static void emit_delete(uint64_t ino, struct batch *batch)
-{
-	batch_hidden_delete(batch, ino, INT64_MIN);
-	batch_node_delete(batch, ino);
-}
-
 static int purge_member(struct tree *tree, struct entry_copy *member)
 {
 	_cleanup_(batch_done) struct batch batch = { 0 };
@@ -447,10 +441,12 @@ static int purge_member(struct tree *tree, struct entry_copy *member)
 		return r;
 	}
 	batch_entry_delete(&batch, member->parent, member->id);
-	if (r == 0 && !S_ISDIR(member->node.mode) && member->node.nlink > 1)
+	if (r == 0 && !S_ISDIR(member->node.mode) && member->node.nlink > 1) {
 		emit_unlink(tree, member, &batch);
-	else
-		emit_delete(member->node.ino, &batch);
+	} else {
+		batch_hidden_delete(&batch, member->node.ino, INT64_MIN);
+		batch_node_delete(&batch, member->node.ino);
+	}
 	return tree_commit(tree, &batch, BACKEND_ANYWAY | BACKEND_FREES);
 }
 
@@ -493,11 +489,7 @@ static int purge_end(struct tree *tree, const struct trashed *trashed)
 	_cleanup_(batch_done) struct batch batch = { 0 };
 	WITH_WRITE_LOCK(tree);
 
-	batch_entry_delete(&batch, BACKEND_TRASH, trashed->id);
-	if (S_ISDIR(trashed->node.mode))
-		batch_node_delete(&batch, trashed->node.ino);
-	else
-		emit_delete(trashed->node.ino, &batch);
+	trash_delete(&batch, &trashed->node);
 	return tree_commit(tree, &batch, BACKEND_ANYWAY | BACKEND_FREES);
 }
 

@@ -327,10 +327,10 @@ static int trash_commit(struct trashing *trashing)
 {
 	struct tree *tree = trashing->tree;
 	_cleanup_(changed_dirs_done) struct changed_dirs parents = { 0 };
-	struct trash_item item = { .removed = time_now() };
+	const int64_t now = time_now();
+	struct trash_item item = { .removed = now, .until = trash_until(now, trashing->grace) };
 	int r = 0;
 
-	item.until = trash_until(item.removed, trashing->grace);
 	/* Other mounts may be at work in it as well, and make or change something. */
 	for (size_t i = 0; i < trashing->family.count; i++)
 		batch_guard_unused(&trashing->batch, trashing->family.item[i].node.ino);
@@ -385,10 +385,8 @@ static int trash_once(struct tree *tree, struct bytes path, int64_t since, int64
 		r = judge_session(&trashing);
 	if (r == 0)
 		r = trash_commit(&trashing);
-	if (r < 0) {
-		view_end(&trashing.view);
+	if (r < 0)
 		return r;
-	}
 	for (size_t i = 0; i < trashing.family.count; i++)
 		lose(tree, trashing.family.item[i].node.ino);
 	for (size_t i = 0; i < trashing.count; i++)
@@ -452,13 +450,11 @@ int order_purge(struct buf *order, uint64_t id)
 	return buf_printf(order, "purge %" PRIu64, id);
 }
 
-static bool take_verb(struct bytes *order, const char *verb)
+static bool take_verb(struct bytes *order, struct bytes verb)
 {
-	size_t size = strlen(verb);
-
-	if (order->size < size || memcmp(order->data, verb, size) != 0)
+	if (!bytes_starts_with(*order, verb))
 		return false;
-	*order = bytes_make(order->data + size, order->size - size);
+	*order = bytes_make(order->data + verb.size, order->size - verb.size);
 	return true;
 }
 
@@ -466,20 +462,18 @@ int tree_order(struct tree *tree, struct bytes order)
 {
 	int64_t since, grace;
 	uint64_t id;
+	bool undo;
 
-	if (take_verb(&order, "trash "))
+	if (take_verb(&order, BYTES("trash ")))
 		return word_take(&order, &since) && word_take(&order, &grace) && order.size ?
 			       tree_trash(tree, order, since, grace) :
 			       -EINVAL;
-	if (take_verb(&order, "fork "))
+	if (take_verb(&order, BYTES("fork ")))
 		return fork_order(tree, order);
-	if (take_verb(&order, "undo "))
-		return number_take(&order, INT64_MAX, &id) && !order.size ?
-			       tree_trash_undo(tree, id) :
-			       -EINVAL;
-	if (take_verb(&order, "purge "))
-		return number_take(&order, INT64_MAX, &id) && !order.size ?
-			       tree_trash_purge(tree, id) :
-			       -EINVAL;
-	return -EINVAL;
+	undo = take_verb(&order, BYTES("undo "));
+	if (!undo && !take_verb(&order, BYTES("purge ")))
+		return -EINVAL;
+	if (!number_take(&order, INT64_MAX, &id) || order.size)
+		return -EINVAL;
+	return undo ? tree_trash_undo(tree, id) : tree_trash_purge(tree, id);
 }
