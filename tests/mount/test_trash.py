@@ -299,6 +299,7 @@ def test_many_that_are_over_go_together(box):
     mount, path = box.session("demo", options=["history=4s"])
     for i in range(640):
         write(os.path.join(path, f"{i}.txt"), b"text")
+    write(os.path.join(path, "state.json"), b"1")
     shutil.rmtree(path)
     same(len(paths(box, mount.store)) > 600, True, "they are there first")
     eventually(lambda: paths(box, mount.store) == [], "they go")
