@@ -370,7 +370,7 @@ struct judging {
 	char trying[128];
 };
 
-/* It looks as before or behind; what an act of several transactions has stored may be in between. */
+/* It looks as before or behind it; what an act of several transactions stores may be in between. */
 static void judge(struct judging *judging)
 {
 	bool old = true, new = true;
