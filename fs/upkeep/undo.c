@@ -263,7 +263,9 @@ int history_copy(struct backend *backend, struct backend_snapshot *snapshot,
 			op->data = fork->part_to;
 		}
 		op->at = at;
-		op->to = end == INT64_MAX ? INT64_MAX : at + (end - begin);
+		op->to = end == INT64_MAX ?
+				 INT64_MAX :
+				 (int64_t)((uint64_t)at + (uint64_t)end - (uint64_t)begin);
 		op->seq = run->where == RUN_PAST ? begin + by : begin - at + by;
 		if (run->where == RUN_ROWS && begin == INT64_MIN)
 			op->seq = by;
