@@ -356,9 +356,10 @@ int as_of_any(struct backend *backend, struct backend_snapshot *snapshot,
 	int r = as_of_find(backend, snapshot, key, time, &as_of);
 
 	*ret_any = r == 0 && made && !as_of.came;
-	if (r < 0 || *ret_any)
+	if (r < 0)
 		return r;
-	r = as_of_read(backend, snapshot, &as_of, INT64_MIN, false, found_row, ret_any);
+	if (!*ret_any)
+		r = as_of_read(backend, snapshot, &as_of, INT64_MIN, false, found_row, ret_any);
 	as_of_done(&as_of);
 	return r;
 }

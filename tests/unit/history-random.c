@@ -295,6 +295,12 @@ static void keep_session(int session, int at, char *kept[NAMES])
 	}
 }
 
+static void free_session(char *kept[NAMES])
+{
+	for (int i = 0; i < NAMES; i++)
+		free(kept[i]);
+}
+
 static void expect_session(int session, char *kept[NAMES], const char *when)
 {
 	for (int i = 0; i < NAMES; i++) {
@@ -305,8 +311,8 @@ static void expect_session(int session, char *kept[NAMES], const char *when)
 			     is ? is : "not there", kept[i] ? kept[i] : "not there");
 		if (is)
 			cr_assert_str_eq(is, kept[i], "%s %s", path, when);
-		free(kept[i]);
 	}
+	free_session(kept);
 }
 
 static void do_undo(int file)
@@ -324,8 +330,11 @@ static void do_undo(int file)
 	/* What an undo takes wholly away goes as if SQL had deleted it. */
 	for (int i = 0; i < NAMES; i++)
 		goes |= before[i] && !then[i];
-	if (goes)
+	if (goes) {
+		free_session(then);
+		free_session(before);
 		return;
+	}
 	pass(second);
 	undone[step][session] = true;
 	put_back(session, done[at]);
@@ -335,8 +344,7 @@ static void do_undo(int file)
 		put_back(session, last);
 		expect_session(session, before, "put back again");
 	} else {
-		for (int i = 0; i < NAMES; i++)
-			free(before[i]);
+		free_session(before);
 	}
 }
 
