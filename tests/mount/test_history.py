@@ -16,6 +16,7 @@ import time
 import harness
 from harness import TABLE, append, errno_of, eventually, main, read, same, write
 
+PAUSE = 0.15  # what SQL does within that counts as one change
 LINES = [b'{"n": %d}\n' % n for n in range(8)]
 
 
@@ -98,6 +99,81 @@ def test_a_log_gives_times_that_undo_takes(box):
     same(read(messages), seen[-1][1], "nothing has changed")
     do(box, "undo", mount.store, "nobody", status=1)
     same("several" in do(box, "log", mount.store, "demo").stdout.decode(), False, "a log")
+
+
+def goes_on(box, mount, *statements):
+    """Another program changes the columns of the table: no statement fails, and the past stays."""
+    messages = mount.at("demo/messages.jsonl")
+    write(messages, b"".join(LINES[:3]))
+    moments = [(moment(), read(messages))]
+    append(messages, LINES[3])
+    for number, statement in enumerate(statements):
+        for mounted in (True, False):
+            time.sleep(PAUSE)
+            if not mounted:
+                mount.stop()
+            with contextlib.closing(sqlite3.connect(mount.store, isolation_level=None)) as base:
+                # Of these only their times tell that they came behind the last moment.
+                base.execute(f"UPDATE {TABLE} SET state_data = '0' WHERE item_index = 3")
+                base.execute(f"DELETE FROM {TABLE} WHERE item_index > 3")
+                if mounted:
+                    base.execute(statement)
+                base.execute(f"UPDATE {TABLE} SET state_data = ? WHERE item_index = 1",
+                             (f"[{number}, {int(mounted)}]",))
+                base.execute(f"INSERT OR REPLACE INTO {TABLE} (session_id, state_key, item_index, "
+                             "state_data) VALUES ('demo', 'messages', 0, ?)", (f"[{number}]",))
+            if not mounted:
+                mount.start()
+            eventually(lambda n=number, m=mounted: b"[%d, %d]\n" % (n, m) in read(messages), "SQL")
+            append(messages, LINES[4])
+            moments.append((moment(), read(messages)))
+            append(messages, LINES[5])
+            for at, content in moments:
+                same(read(then(mount, at, "messages.jsonl")), content, f"{statement}: at {at}")
+    do(box, "undo", "--to", moments[0][0], mount.store, "demo")
+    eventually(lambda: read(messages) == moments[0][1], "it is back")
+    mount.check()
+
+
+def test_columns_that_other_programs_drop_and_add_leave_the_past(box):
+    goes_on(box, box.session("demo")[0], *(f"ALTER TABLE {TABLE} {words}" for words in (
+        "DROP COLUMN created_at", "DROP COLUMN version", "ADD COLUMN created_at TEXT",
+        "DROP COLUMN created_at", "ADD COLUMN version BIGINT NOT NULL DEFAULT 0")))
+
+
+def test_columns_that_other_programs_add_to_their_table_leave_the_past(box):
+    store = box.new_store()
+    with contextlib.closing(sqlite3.connect(store)) as base:
+        base.execute(f"""CREATE TABLE {TABLE} (session_id TEXT, state_key TEXT, item_index INTEGER,
+            state_data TEXT NOT NULL, PRIMARY KEY (session_id, state_key, item_index))""")
+    goes_on(box, box.session("demo", store=store)[0],
+            *(f"ALTER TABLE {TABLE} ADD COLUMN {column}" for column in ("created_at", "updated_at")))
+
+
+def test_updated_at_goes_once_its_trigger_is_dropped(box):
+    """SQLite drops no column that a trigger sets; all is as it was then."""
+    mount, path = box.session("demo")
+    state = os.path.join(path, "state.json")
+    write(state, b"1")
+    drop = f"ALTER TABLE {TABLE} DROP COLUMN updated_at"
+    with contextlib.closing(mount.connect()) as base:
+        try:
+            base.execute(drop)
+            said = "nothing"
+        except sqlite3.OperationalError as error:
+            said = str(error)
+    assert "sessfs_row_updated_at" in said, said
+    first = moment()
+    mount.sql("DROP TRIGGER sessfs_row_updated_at")
+    mount.sql(drop)
+    mount.sql(f"UPDATE {TABLE} SET state_data = '2'")
+    eventually(lambda: read(state) == b"2", "SQL")
+    write(state, b"3")
+    mount.remount()
+    same(read(then(mount, first, "state.json")), b"1", "then")
+    mount.check()
+    goes_on(box, mount, f"ALTER TABLE {TABLE} ADD COLUMN updated_at TIMESTAMP",
+            f"ALTER TABLE {TABLE} DROP COLUMN updated_at")
 
 
 def test_what_sql_overwrites_is_kept(box):

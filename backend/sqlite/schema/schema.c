@@ -226,9 +226,6 @@ static const char tables[] =
 	"      deleted_index = min(deleted_index, excluded.deleted_index),\n"                      \
 	"      stamp = excluded.stamp, rewritten = max(rewritten, excluded.rewritten);\n"
 #define NONE_DELETED "9223372036854775807"
-#define KEY_MOVED_OR                                                                               \
-	" OR old.session_id IS NOT new.session_id OR old.state_key IS NOT new.state_key"           \
-	" OR old.item_index IS NOT new.item_index"
 #define KEY_MOVED                                                                                  \
 	" AND (old.session_id IS NOT new.session_id\n"                                             \
 	"        OR old.state_key IS NOT new.state_key OR old.item_index IS NOT new.item_index)"
@@ -261,30 +258,28 @@ static const char tables[] =
 #define KNOWN_TYPES(row)                                                                           \
 	"typeof(" row ".session_id) = 'text' AND typeof(" row ".state_key) = 'text' AND "          \
 	"typeof(" row ".item_index) = 'integer'"
-#define KEEP_COLUMNS                                                                               \
-	"  INSERT INTO sessfs_past (session_id, state_key, until, late, pid, what, item_index, "   \
-	"last_index,\n      bytes, created_at, updated_at, version, state_data)\n"
-/* An upsert has kept the row before already. */
-#define KEEP_OLD(condition)                                                                        \
-	KEEP_COLUMNS                                                                               \
-	"    SELECT old.session_id, old.state_key, m, " NOW " - m, " PID ", 0, old.item_index, "   \
-	"old.item_index,\n      coalesce(length(CAST(old.state_data AS BLOB)), 0), "               \
-	"{old_created}, "                                                                          \
-	"{old_updated}, {old_version}, old.state_data\n    FROM (SELECT " MOMENT                   \
-	" AS m) WHERE " KNOWN_TYPES(                                                               \
-		"old") " AND " KEEPS condition "\n      AND NOT EXISTS (SELECT 1 FROM "            \
-		       "sessfs_past WHERE n = (SELECT max(n) FROM sessfs_past)\n        AND ino "  \
-		       "= 0 AND what = 0 "                                                         \
-		       "AND until = m AND session_id = old.session_id\n        AND state_key = "   \
-		       "old.state_key AND "                                                        \
-		       "item_index = old.item_index AND state_data IS old.state_data);\n"
-#define KEEP_AT_NEW(condition)                                                                     \
-	KEEP_COLUMNS                                                                               \
-	"    SELECT session_id, state_key, m, " NOW " - m, " PID                                   \
-	", 0, item_index, item_index, coalesce({octets}, 0), "                                     \
-	"{created},\n      {updated}, {version_now}, state_data FROM {rows}, (SELECT " MOMENT      \
-	" AS m)\n    WHERE session_id = new.session_id AND state_key = new.state_key AND "         \
-	"item_index = new.item_index\n      AND " KNOWN_TYPES("new") " AND " KEEPS condition ";\n"
+#define PLACE_OF(row)                                                                              \
+	"session_id = " row ".session_id AND state_key = " row ".state_key AND item_index = " row  \
+	".item_index"
+/* clang-format off */
+/* Other programs may drop this column, and add it: a query of its own asks for it, and without it
+ * takes the value of that name from the query around it.  So none of their statements fails. */
+#define IF_THERE(column, row) "(SELECT " column " FROM {rows} x WHERE " PLACE_OF(row) ")"
+/* The row that stands in the place of another.  An upsert has kept it before already. */
+#define KEEP(row, condition) \
+	"  INSERT INTO sessfs_past (session_id, state_key, until, late, pid, what, item_index,\n" \
+	"      last_index, bytes, created_at, updated_at, version, state_data)\n" \
+	"    SELECT session_id, state_key, m, " NOW " - m, " PID ", 0, item_index, item_index,\n" \
+	"      coalesce({octets}, 0), " IF_THERE("created_at", row) ",\n" \
+	"      " IF_THERE("updated_at", row) ",\n" \
+	"      " IF_THERE("version", row) ", state_data\n" \
+	"    FROM {rows}, (SELECT " MOMENT " AS m, NULL AS created_at, NULL AS updated_at, " \
+		"0 AS version)\n" \
+	"    WHERE " PLACE_OF(row) " AND " KNOWN_TYPES(row) " AND " KEEPS condition "\n" \
+	"      AND NOT EXISTS (SELECT 1 FROM sessfs_past p WHERE n = (SELECT max(n) FROM\n" \
+	"        sessfs_past) AND ino = 0 AND what = 0 AND until = m AND " PLACE_OF(row) "\n" \
+	"        AND state_data IS {rows}.state_data);\n"
+/* clang-format on */
 #define KEEP_NONE(last, condition)                                                                 \
 	"  INSERT INTO sessfs_past (session_id, state_key, until, late, pid, what, item_index, "   \
 	"last_index)\n    SELECT new.session_id, new.state_key, m, " NOW " - m, " PID              \
@@ -305,26 +300,24 @@ static const char triggers[] =
 	"  UPDATE sessfs_meta SET value = EXISTS (SELECT 1 FROM {rows}\n"
 	"    WHERE session_id = new.session_id AND state_key = new.state_key\n"
 	"      AND item_index >= new.item_index) WHERE key = 'below';\n"
-	KEEP_AT_NEW("")
+	KEEP("new", "")
 	"END;\n"
 	"CREATE TRIGGER main.sessfs_row_insert AFTER INSERT ON {rows} BEGIN\n"
 	NEXT_STAMP LOG("new", NONE_DELETED, BELOW, "")
 	KEEP_NONE("CASE WHEN " BELOW " THEN new.item_index ELSE " NONE_DELETED " END", "")
 	"END;\n"
-	"CREATE TRIGGER main.sessfs_row_delete AFTER DELETE ON {rows} BEGIN\n"
-	NEXT_STAMP LOG("old", "old.item_index", "1", "") KEEP_OLD("")
+	"CREATE TRIGGER main.sessfs_row_delete BEFORE DELETE ON {rows} BEGIN\n"
+	NEXT_STAMP LOG("old", "old.item_index", "1", "") KEEP("old", "")
 	"END;\n"
 	"CREATE TRIGGER main.sessfs_row_update\n"
 	"AFTER UPDATE OF session_id, state_key, item_index, state_data ON {rows} BEGIN\n"
 	NEXT_STAMP LOG("new", NONE_DELETED, "1", "") LOG("old", "old.item_index", "1", KEY_MOVED)
-	KEEP_OLD(" AND (old.state_data IS NOT new.state_data" KEY_MOVED_OR ")")
 	KEEP_NONE("new.item_index", KEY_MOVED)
 	"END;\n"
 	"CREATE TRIGGER main.sessfs_row_replace\n"
-	"BEFORE UPDATE OF session_id, state_key, item_index ON {rows}\n"
-	"WHEN old.session_id IS NOT new.session_id OR old.state_key IS NOT new.state_key\n"
-	"  OR old.item_index IS NOT new.item_index BEGIN\n"
-	KEEP_AT_NEW("")
+	"BEFORE UPDATE OF session_id, state_key, item_index, state_data ON {rows} BEGIN\n"
+	KEEP("old", " AND (old.state_data IS NOT new.state_data OR (1" KEY_MOVED "))")
+	KEEP("new", KEY_MOVED)
 	"END;\n";
 /* clang-format on */
 
