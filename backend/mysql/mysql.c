@@ -105,7 +105,7 @@ static const char *const tables[] = {
 	      "COMMENT '0 a row, 1 none to last_index, 2 moved by last_index, 3 not kept between "
 	      "two times, 4 put back', item_index BIGINT NOT NULL, last_index BIGINT NOT NULL, "
 	      "pid BIGINT NOT NULL, bytes BIGINT NOT NULL, created_at DATETIME(6), "
-	      "updated_at DATETIME(6), version BIGINT, state_data LONGTEXT, "
+	      "updated_at DATETIME(6), state_data LONGTEXT, "
 	      "KEY sessfs_past_key (ino, session_id, state_key, until)") " DEFAULT CHARACTER SET "
 									 "utf8mb4",
 	/* What the triggers write: a row each row that another program has changed. */
@@ -189,19 +189,30 @@ static const char *const tables[] = {
 	"(CONVERT(" row ".session_id USING utf8mb4), CONVERT(" row ".state_key USING utf8mb4), "   \
 	"@sessfs_past, "
 #define KEEP                                                                                       \
-	PAST ", state_data{time_columns}) VALUES " PAST_IDS(                                       \
-		"OLD") "0, OLD.item_index, "                                                       \
-		       "OLD.item_index, 0, COALESCE(OCTET_LENGTH(OLD.state_data), 0), "            \
-		       "OLD.state_data{times_of OLD})"
+	"INSERT IGNORE INTO sessfs_past (session_id, state_key, until, what, item_index, "         \
+	"last_index, pid, bytes, state_data, created_at, updated_at) VALUES " PAST_IDS(            \
+		"OLD") "0, OLD.item_index, OLD.item_index, 0, "                                    \
+		       "COALESCE(OCTET_LENGTH(OLD.state_data), 0), OLD.state_data, "               \
+		       "@sessfs_created, @sessfs_updated)"
 #define CAME PAST ") VALUES " PAST_IDS("NEW") "1, NEW.item_index, NEW.item_index, 0, 0)"
 #define TRIGGER(name, when, body)                                                                  \
-	"CREATE TRIGGER " name " AFTER " when " ON {rows} FOR EACH ROW "                           \
+	"CREATE TRIGGER " name " " when " ON {rows} FOR EACH ROW "                                 \
 	"BEGIN IF @sessfs IS NULL THEN " body "; END IF; END"
+/* Other programs may drop this column, and add it: a query of its own asks for it, and without it
+ * takes the value of that name from the query around it.  So none of their statements fails. */
+#define IF_THERE(column)                                                                           \
+	"(SELECT " column " FROM {rows} WHERE session_id = OLD.session_id AND "                    \
+	"state_key = OLD.state_key AND item_index = OLD.item_index LOCK IN SHARE MODE)"
+#define TIMES                                                                                      \
+	"SELECT " IF_THERE("created_at") ", " IF_THERE(                                            \
+		"updated_at") " INTO @sessfs_created, @sessfs_updated FROM (SELECT NULL AS "       \
+			      "created_at, NULL AS updated_at) none"
 
 static const char *const triggers[] = {
-	TRIGGER("sessfs_row_insert", "INSERT", LOG("i", "NEW") KEEPING(CAME)),
-	TRIGGER("sessfs_row_delete", "DELETE", LOG("d", "OLD") KEEPING(KEEP)),
-	TRIGGER("sessfs_row_update", "UPDATE",
+	TRIGGER("sessfs_row_insert", "AFTER INSERT", LOG("i", "NEW") KEEPING(CAME)),
+	TRIGGER("sessfs_row_delete", "BEFORE DELETE", TIMES "; " LOG("d", "OLD") KEEPING(KEEP)),
+	TRIGGER("sessfs_row_before", "BEFORE UPDATE", TIMES),
+	TRIGGER("sessfs_row_update", "AFTER UPDATE",
 		"IF BINARY OLD.session_id = BINARY NEW.session_id AND BINARY OLD.state_key = "
 		"BINARY NEW.state_key AND OLD.item_index = NEW.item_index THEN "
 		"IF NOT BINARY OLD.state_data <=> BINARY NEW.state_data THEN " LOG("u", "NEW")
@@ -235,13 +246,14 @@ const struct sql_driver mysql_driver = {
 	.triggers = triggers,
 	.no_triggers = "DROP TRIGGER IF EXISTS sessfs_row_insert; "
 		       "DROP TRIGGER IF EXISTS sessfs_row_delete; "
+		       "DROP TRIGGER IF EXISTS sessfs_row_before; "
 		       "DROP TRIGGER IF EXISTS sessfs_row_update",
 	.rights = rights,
 	.script = { "DELIMITER //\n", "//\nDELIMITER ;\n" },
 	.trigger_count = "SELECT COUNT(*) FROM information_schema.triggers WHERE "
 			 "event_object_schema = DATABASE() AND event_object_table = ?1 AND "
 			 "trigger_name IN ('sessfs_row_insert', 'sessfs_row_delete', "
-			 "'sessfs_row_update')",
+			 "'sessfs_row_before', 'sessfs_row_update')",
 	.collation = "SELECT collation_name FROM information_schema.collations WHERE "
 		     "collation_name IN ('utf8mb4_nopad_bin', 'utf8mb4_0900_bin') "
 		     "ORDER BY 1 DESC LIMIT 1",

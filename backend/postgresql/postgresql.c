@@ -105,10 +105,18 @@ static const char *const own[SQL_TEXTS] = {
 #define KEEPS                                                                                      \
 	"current_setting('sessfs.forget', true) IS DISTINCT FROM '1' AND COALESCE((SELECT value "  \
 	"FROM agentscope.sessfs_setting WHERE name = 'history'::bytea), '1'::bytea) <> '0'::bytea"
+/* Other programs may drop this column, and add it: a query of its own asks for it, and without it
+ * takes the value of that name from the query around it.  So none of their statements fails. */
+#define IF_THERE(column)                                                                           \
+	"(SELECT CASE WHEN pg_typeof(" column ")::text LIKE 'timestamp%' THEN " column             \
+	"::text::timestamp END FROM (SELECT r.*) x)"
 #define KEEP_GONE(condition)                                                                       \
-	PAST ", state_data{time_columns}) SELECT " PAST_IDS "0, r.item_index, r.item_index, 0, "   \
-	     "COALESCE(octet_length(r.state_data), 0), r.state_data{times_of r} FROM gone r "      \
-	     "WHERE " KEEPS condition " ORDER BY r.item_index"
+	PAST ", state_data, created_at, updated_at) SELECT " PAST_IDS                              \
+	     "0, r.item_index, r.item_index, 0, COALESCE(octet_length(r.state_data), 0), "         \
+	     "r.state_data, " IF_THERE("created_at") ", " IF_THERE(                                \
+		     "updated_at") " FROM gone r, (SELECT NULL AS created_at, NULL AS "            \
+				   "updated_at) none WHERE " KEEPS condition                       \
+				   " ORDER BY r.item_index"
 /* Rows that come, one after the other. */
 #define CAME(condition)                                                                            \
 	PAST ") SELECT " PAST_IDS "1, MIN(r.item_index), MAX(r.item_index), 0, 0 FROM (SELECT "    \
@@ -167,7 +175,7 @@ static const char *const tables[] = {
 	      "session_id BYTEA NOT NULL, state_key BYTEA NOT NULL, until BIGINT NOT NULL, "
 	      "what INT NOT NULL, item_index BIGINT NOT NULL, last_index BIGINT NOT NULL, "
 	      "pid BIGINT NOT NULL, bytes BIGINT NOT NULL, created_at TIMESTAMP, "
-	      "updated_at TIMESTAMP, version BIGINT, state_data TEXT"),
+	      "updated_at TIMESTAMP, state_data TEXT"),
 	INDEX("sessfs_past_key", "sessfs_past (ino, session_id, state_key, until)"),
 	/* What the triggers write: a row each row that another program has changed.  what: i
 	 * inserted, u updated, d deleted, * anything. */

@@ -182,10 +182,6 @@ static int append_own(struct buf *buf, const struct sql_texts *texts, const char
 		return append_seconds(buf, texts, layout->has_updated, "updated_at");
 	if (strcmp(name, "time_columns") == 0)
 		return append_times(buf, layout, "created_at", "updated_at", "");
-	if (strcmp(name, "times_of") == 0) {
-		snprintf(second, sizeof(second), "%.5s.", first);
-		return append_times(buf, layout, "created_at", "updated_at", second);
-	}
 	if (strcmp(name, "time_values") == 0)
 		return append_times(buf, layout, first, second, "?");
 	if (strcmp(name, "keep_updated") == 0)

@@ -4,6 +4,9 @@
 /* clang-format off */
 #define PAST_ROW_COLUMNS "(session_id, state_key, until, what, item_index, last_index, pid, " \
 	"bytes, state_data{time_columns})"
+/* Of our tables, which have them even where that of the rows has not. */
+#define KEPT(column) "COALESCE({seconds " column "}, 0)"
+#define KEPT_TIMES KEPT("created_at") ", " KEPT("updated_at")
 #define PAST_OF "ino = ?1 AND session_id = ?2 AND state_key = ?3"
 /* ?1 ?2 a key of the rows' table, ?5 ?6 the same as bytes, ?7 the process. */
 #define PAST_KEEPS "INSERT INTO sessfs_past " PAST_ROW_COLUMNS " SELECT ?5, ?6, {ns}, 0, " \
@@ -40,9 +43,8 @@ SQL(SQL_PAST_COPY, "INSERT INTO {rows} (session_id, state_key, item_index, "
 	"SELECT ?1, ?2, n - ?3 + ?5, REPLACE(state_data, ?9, ?10){time_columns} FROM "
 	"sessfs_past WHERE n BETWEEN "
 	"?3 AND "
-	"?4 AND what = 0 AND session_id = ?6 AND state_key = ?7 AND (?8 = 0 OR {created} * "
-	"1000000 <= "
-	"?8)")
+	"?4 AND what = 0 AND session_id = ?6 AND state_key = ?7 AND (?8 = 0 OR " KEPT("created_at")
+	" * 1000000 <= ?8)")
 /* As the triggers would tell of them. */
 SQL(SQL_PAST_TOLD, "INSERT INTO sessfs_change (session_id, state_key, item_index, what) SELECT "
 	"?6, ?7, "
@@ -84,11 +86,11 @@ SQL(SQL_PAST_DROPPED, "INSERT INTO sessfs_past (ino, session_id, state_key, unti
 	"COUNT(*) AS "
 	"known FROM sessfs_past WHERE " PAST_OF " AND until <= ?4) x WHERE known > 0")
 
-SQL(SQL_PAST_LIST, "SELECT n, what, item_index, last_index, until, pid, bytes, {created} FROM "
-	"sessfs_past WHERE " PAST_OF " AND until > ?4 ORDER BY n DESC")
-SQL(SQL_PAST_READ, "SELECT n, state_data, {created}, {updated} FROM sessfs_past WHERE n >= ?1 AND "
+SQL(SQL_PAST_LIST, "SELECT n, what, item_index, last_index, until, pid, bytes, "
+	KEPT("created_at") " FROM sessfs_past WHERE " PAST_OF " AND until > ?4 ORDER BY n DESC")
+SQL(SQL_PAST_READ, "SELECT n, state_data, " KEPT_TIMES " FROM sessfs_past WHERE n >= ?1 AND "
 	"n <= ?6 AND session_id = ?4 AND state_key = ?5 AND what = 0 ORDER BY n LIMIT ?3")
-SQL(SQL_PAST_READ_BACK, "SELECT n, state_data, {created}, {updated} FROM sessfs_past WHERE n <= ?1 "
+SQL(SQL_PAST_READ_BACK, "SELECT n, state_data, " KEPT_TIMES " FROM sessfs_past WHERE n <= ?1 "
 	"AND n >= ?6 AND session_id = ?4 AND state_key = ?5 AND what = 0 ORDER BY n DESC LIMIT ?3")
 SQL(SQL_PAST_NEXT, "SELECT ino, session_id, state_key FROM sessfs_past WHERE ino > ?1 OR (ino = "
 	"?1 AND "
@@ -96,8 +98,8 @@ SQL(SQL_PAST_NEXT, "SELECT ino, session_id, state_key FROM sessfs_past WHERE ino
 	"state_key "
 	"LIMIT 1")
 SQL(SQL_PAST_SIZE, "SELECT COALESCE(SUM(bytes), 0), COALESCE(MAX(n), 0) FROM sessfs_past")
-SQL(SQL_HIDDEN_READ, "SELECT item_index, state_data, {created}, {updated} FROM sessfs_trash WHERE "
+SQL(SQL_HIDDEN_READ, "SELECT item_index, state_data, " KEPT_TIMES " FROM sessfs_trash WHERE "
 	"ino = ?4 AND item_index >= ?1 ORDER BY item_index LIMIT ?3")
-SQL(SQL_HIDDEN_READ_BACK, "SELECT item_index, state_data, {created}, {updated} FROM "
+SQL(SQL_HIDDEN_READ_BACK, "SELECT item_index, state_data, " KEPT_TIMES " FROM "
 	"sessfs_trash WHERE "
 	"ino = ?4 AND item_index <= ?1 ORDER BY item_index DESC LIMIT ?3")

@@ -146,8 +146,8 @@ def test_columns_that_other_programs_add_to_their_table_leave_the_past(box):
     with contextlib.closing(sqlite3.connect(store)) as base:
         base.execute(f"""CREATE TABLE {TABLE} (session_id TEXT, state_key TEXT, item_index INTEGER,
             state_data TEXT NOT NULL, PRIMARY KEY (session_id, state_key, item_index))""")
-    goes_on(box, box.session("demo", store=store)[0],
-            *(f"ALTER TABLE {TABLE} ADD COLUMN {column}" for column in ("created_at", "updated_at")))
+    goes_on(box, box.session("demo", store=store)[0], *(
+        f"ALTER TABLE {TABLE} ADD COLUMN {column}" for column in ("created_at", "updated_at")))
 
 
 def test_updated_at_goes_once_its_trigger_is_dropped(box):

@@ -140,5 +140,63 @@ def test_random_changes_on_postgresql_are_seen_at_each_moment(box):
     plays(box, "postgresql", 2)
 
 
+def keeps_columns(box, kind):
+    """Another program drops columns, and adds them: none of its statements fails, mounted or not,
+    and the past stays."""
+    base, [mount] = begin(box, kind)
+    messages = mount.at("demo/messages.jsonl")
+    write(messages, b"".join(LINES[:3]))
+    moments = [(moment(), read(messages))]
+    append(messages, LINES[3])
+    add = "TIMESTAMP NULL" if kind == "mysql" else "TIMESTAMPTZ"
+    alters = [f"ALTER TABLE agentscope_sessions {words}" for words in (
+        "DROP COLUMN created_at", "DROP COLUMN updated_at, DROP COLUMN version",
+        f"ADD COLUMN created_at {add}", f"ADD COLUMN updated_at {add}",
+        "ADD COLUMN version BIGINT NOT NULL DEFAULT 0")]
+    where = "WHERE session_id = 'demo' AND state_key = 'messages' AND item_index"
+    with base.connect() as client:
+        for number, alter in enumerate(alters):
+            for mounted in (False, True):
+                if not mounted:
+                    mount.stop()
+                time.sleep(PAUSE)
+                # Of these only their times tell that they came behind the last moment.
+                client.query(f"UPDATE agentscope_sessions SET state_data = '0' {where} = 3")
+                client.query(f"DELETE FROM agentscope_sessions {where} > 3")
+                if not mounted:
+                    client.query(alter)
+                text = f"[{number}, {int(mounted)}]"
+                client.query(f"UPDATE agentscope_sessions SET state_data = '{text}' {where} = 1")
+                client.query(f"DELETE FROM agentscope_sessions {where} = 0")
+                client.query(ROW + f"('demo', 'messages', 0, '{text}')")
+                if not mounted:
+                    mount.start()
+                eventually(lambda line=text.encode(): read(messages).startswith(
+                    line + b"\n" + line + b"\n"), f"{alter}: rows")
+                append(messages, LINES[4])
+                moments.append((moment(), read(messages)))
+                append(messages, LINES[5])
+                for at, content in moments:
+                    same(read(then(mount, at, "messages.jsonl")), content, f"{alter}: {at}")
+    time.sleep(PAUSE)
+    do(box, "undo", f"--to={moments[0][0]}", base.url, "demo")
+    eventually(lambda: read(messages) == moments[0][1], "it is back")
+    do(box, "check", base.url)
+    mount.stop()
+    with base.connect() as client:
+        client.query("ALTER TABLE agentscope_sessions DROP COLUMN updated_at")
+        client.query("ALTER TABLE agentscope_sessions ADD COLUMN updated_at VARCHAR(9) DEFAULT 'x'")
+        client.query(f"UPDATE agentscope_sessions SET state_data = '1' {where} = 1")
+        client.query(f"DELETE FROM agentscope_sessions {where} = 1")
+
+
+def test_columns_that_are_dropped_and_added_on_mariadb_leave_the_past(box):
+    keeps_columns(box, "mysql")
+
+
+def test_columns_that_are_dropped_and_added_on_postgresql_leave_the_past(box):
+    keeps_columns(box, "postgresql")
+
+
 if __name__ == "__main__":
     servers.main(globals())
