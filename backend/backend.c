@@ -134,6 +134,7 @@ void backend_init(struct backend *backend, const struct backend_ops *ops)
 	FILL(shared);
 	FILL(snapshots);
 	FILL(upkeep);
+	FILL(history);
 	sem_init(&backend->woken, 0, 0);
 }
 
@@ -177,4 +178,7 @@ BACKEND_SHARED
 #undef CALL
 #define CALL(slot, parameters, arguments) OTHER(int, upkeep, slot, parameters, arguments)
 BACKEND_UPKEEP
+#undef CALL
+#define CALL(slot, parameters, arguments) OTHER(int, history, slot, parameters, arguments)
+BACKEND_HISTORY
 /* clang-format on */

@@ -185,7 +185,8 @@ enum backend_op_type {
 	 * when the data changes; to the times of the operation if it has any, otherwise to now. */
 	BACKEND_ROW_INSERT, /* session, key, at = index, data; -EEXIST when there is one */
 	BACKEND_ROW_PUT,    /* session, key, at = index, data; does not touch a row that is equal */
-	BACKEND_ROW_DELETE, /* session, key, at = first index, to = last index (inclusive) */
+	BACKEND_ROW_DELETE, /* session, key, at = first index, to = last index (inclusive); with
+			     * created only those that were made later */
 	BACKEND_KEY_MOVE,   /* session, key -> session_to, key_to: all rows, with their times; rows
 			     * that were there before are deleted */
 	BACKEND_ROWS_SHIFT, /* session, key, at = first index, to = by how much, down if negative:
@@ -252,6 +253,19 @@ enum backend_op_type {
 			  * set.  Only the sole owner of the store can change it, and must close the
 			  * store then: -EBUSY, -EINVAL when the name cannot be used, -ENOTEMPTY
 			  * when there are rows */
+	/* History (backend/history.h). */
+	BACKEND_PAST_COPY,  /* session, key, at = first n, to = last n, session_to, key_to, seq: the
+			      * kept rows between these become rows again, the first one with the
+			      * index seq, with the times that they had; with created only those
+			      * that were made until then; -EEXIST */
+	BACKEND_ROWS_COPY,  /* session, key, at = first index, to = last index, seq = by how much
+			      * further, session_to, key_to, created: the same of rows */
+	BACKEND_PAST_NOTE,  /* session, key, parent = enum backend_past_what, at, to: remember that;
+			      * such a note of its own takes nothing away */
+	BACKEND_PAST_MERGE, /* ino, session, key, at, to: what was changed at times between these,
+			      * both inclusive, counts as one change, at the last one */
+	BACKEND_PAST_FORGET, /* ino, session, key, at: what was kept until then or before goes, and
+			      * with INT64_MAX also that there was any */
 	BACKEND_OP_TYPES,
 };
 
@@ -461,6 +475,7 @@ struct backend_ops {
 	const struct backend_shared *shared;
 	const struct backend_snapshots *snapshots;
 	const struct backend_upkeep *upkeep;
+	const struct backend_history *history; /* backend/history.h */
 };
 
 /*
@@ -825,6 +840,8 @@ struct backend_upkeep {
 		    const struct backend_copy *copy);
 };
 
+#include "backend/history.h"
+
 /* The head of every backend's own struct. */
 struct backend {
 	const struct backend_ops *ops;
@@ -843,6 +860,9 @@ struct backend {
 	struct backend_shared shared;
 	struct backend_snapshots snapshots;
 	struct backend_upkeep upkeep;
+	struct backend_history history;
+	/* What this handle takes away is not kept (backend/history.h). */
+	atomic_bool forgets;
 	sem_t woken; /* of a store without changes: backend_wake() */
 };
 

@@ -101,3 +101,24 @@ const struct backend_upkeep default_upkeep = {
 	.check = check,
 	.copy = copy,
 };
+
+/* ---- History: nothing is kept ---- */
+
+ANSWER(int, past_list, 0, struct backend_snapshot *snapshot, const struct backend_past_key *key,
+       int64_t after, backend_past_fn *fn, void *arg)
+ANSWER(int, past_read, 0, struct backend_snapshot *snapshot, const struct backend_past_key *key,
+       int64_t first, int64_t last, bool back, backend_row_time_fn *fn, void *arg)
+ANSWER(int, past_keys, 0, struct backend_snapshot *snapshot, const struct backend_past_key *after,
+       backend_past_key_fn *fn, void *arg)
+ANSWER(int, past_size, (int)(*ret_bytes = (uint64_t)(*ret_last = 0)),
+       struct backend_snapshot *snapshot, uint64_t *ret_bytes, int64_t *ret_last)
+ANSWER(int, hidden_read, 0, struct backend_snapshot *snapshot, uint64_t ino, int64_t from,
+       bool back, backend_row_time_fn *fn, void *arg)
+
+const struct backend_history default_history = {
+	.past_list = past_list,
+	.past_read = past_read,
+	.past_keys = past_keys,
+	.past_size = past_size,
+	.hidden_read = hidden_read,
+};

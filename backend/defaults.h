@@ -11,6 +11,7 @@ extern const struct backend_joined default_joined; /* tail.c */
 extern const struct backend_changes default_changes;
 extern const struct backend_shared default_shared;
 extern const struct backend_snapshots default_snapshots;
-extern const struct backend_upkeep default_upkeep; /* defaults.c */
+extern const struct backend_upkeep default_upkeep;
+extern const struct backend_history default_history; /* defaults.c */
 
 #endif

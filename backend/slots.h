@@ -121,6 +121,22 @@
 	CALL(change_wait, (int timeout_ms),                                                        \
 	     (timeout_ms))
 
+#define BACKEND_HISTORY                                                                            \
+	READ(past_list, (const struct backend_past_key *key, int64_t after, backend_past_fn *fn,   \
+			 void *arg),                                                               \
+	     (key, after, fn, arg))                                                                \
+	READ(past_read, (const struct backend_past_key *key, int64_t first, int64_t last,          \
+			 bool back, backend_row_time_fn *fn, void *arg),                           \
+	     (key, first, last, back, fn, arg))                                                    \
+	READ(past_keys, (const struct backend_past_key *after, backend_past_key_fn *fn,            \
+			 void *arg),                                                               \
+	     (after, fn, arg))                                                                     \
+	READ(past_size, (uint64_t *ret_bytes, int64_t *ret_last),                                  \
+	     (ret_bytes, ret_last))                                                                \
+	READ(hidden_read, (uint64_t ino, int64_t from, bool back, backend_row_time_fn *fn,         \
+			   void *arg),                                                             \
+	     (ino, from, back, fn, arg))
+
 #define BACKEND_UPKEEP                                                                             \
 	CALL(check, (backend_report_fn *report, void *arg, uint64_t *ret_damage),                  \
 	     (report, arg, ret_damage))

@@ -15,10 +15,10 @@
 #include "src/user/stop.h"
 
 static const struct command *const commands[] = {
-	&cmd_mount,  &cmd_umount,  &cmd_check,	&cmd_ls,       &cmd_cat,     &cmd_append,
-	&cmd_put,    &cmd_compact, &cmd_rm,	&cmd_sessions, &cmd_stats,   &cmd_events,
-	&cmd_mounts, &cmd_import,  &cmd_export, &cmd_backup,   &cmd_restore, &cmd_gc,
-	&cmd_config, &cmd_keep,	   &cmd_show,	&cmd_search,   &cmd_setup,
+	&cmd_mount,   &cmd_umount, &cmd_check,	  &cmd_ls,    &cmd_cat,	   &cmd_append, &cmd_put,
+	&cmd_compact, &cmd_rm,	   &cmd_sessions, &cmd_stats, &cmd_events, &cmd_mounts, &cmd_import,
+	&cmd_export,  &cmd_backup, &cmd_restore,  &cmd_gc,    &cmd_config, &cmd_keep,	&cmd_show,
+	&cmd_search,  &cmd_setup,  &cmd_log,	  &cmd_undo,  &cmd_fork,   &cmd_forget,
 };
 
 static const struct command *main_find(const char *name)

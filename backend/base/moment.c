@@ -36,6 +36,18 @@ static int64_t read_zone(const char *text)
 	return (*text == '-' ? -60 : 60) * (60 * hours + minutes);
 }
 
+/* Days from 1970 to a day of the Gregorian calendar; months and days may be beyond their ends.
+ * timegm(3) takes longer than to read a row. */
+static int64_t days_to(const struct tm *date)
+{
+	/* From March on, so that a leap day is the last of its year; and never below 0. */
+	const int64_t months = (date->tm_year + 4800) * INT64_C(12) + date->tm_mon - 3;
+	const int64_t year = months / 12, before = 719468 + 12 * 146097;
+
+	return 365 * year + year / 4 - year / 100 + year / 400 + (153 * (months % 12) + 2) / 5 +
+	       date->tm_mday - 1 - before;
+}
+
 int64_t moment_read(const char *text)
 {
 	struct tm utc = { 0 };
@@ -57,9 +69,8 @@ int64_t moment_read(const char *text)
 			unit /= 10;
 			fraction += (*text - '0') * unit;
 		}
-	utc.tm_year -= 1900;
-	utc.tm_mon -= 1;
-	if (__builtin_mul_overflow(timegm(&utc) - read_zone(text), SECOND, &time) ||
+	time = 86400 * days_to(&utc) + 3600 * utc.tm_hour + 60 * utc.tm_min + utc.tm_sec;
+	if (__builtin_mul_overflow(time - read_zone(text), SECOND, &time) ||
 	    __builtin_add_overflow(time, fraction, &time))
 		return 0;
 	return time;

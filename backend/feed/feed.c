@@ -453,6 +453,12 @@ int feed_note(struct feed_notes *notes, const struct feed_state *state, const st
 		return note_of_node(notes, state, op);
 	case BACKEND_CHANGE_DONE:
 		return note_change(notes, state, op);
+	case BACKEND_PAST_COPY:
+	case BACKEND_ROWS_COPY:
+		return note_all_rows(notes, op->session_to, op->key_to, false);
+	case BACKEND_PAST_NOTE:
+	case BACKEND_PAST_MERGE:
+	case BACKEND_PAST_FORGET:
 	case BACKEND_MARK_PUT: /* it says where a line begins that is there all the same */
 	case BACKEND_GUARD:
 	case BACKEND_CLAIM:

@@ -65,6 +65,9 @@ static bool hits(const struct backend_feed *feed, const struct judging *judging)
 	case BACKEND_KEY_MOVE:
 		return hits_rows(feed, op->session, op->key) ||
 		       hits_rows(feed, op->session_to, op->key_to);
+	case BACKEND_PAST_COPY:
+	case BACKEND_ROWS_COPY:
+		return hits_rows(feed, op->session_to, op->key_to);
 	case BACKEND_ROWS_SHIFT:
 	case BACKEND_KEY_HIDE:
 	case BACKEND_KEY_SHOW:
@@ -101,6 +104,9 @@ static bool hits(const struct backend_feed *feed, const struct judging *judging)
 	case BACKEND_LEASE:
 	case BACKEND_LOCK:
 	case BACKEND_SETTING:
+	case BACKEND_PAST_NOTE:
+	case BACKEND_PAST_MERGE:
+	case BACKEND_PAST_FORGET:
 	case BACKEND_OP_TYPES:
 		return false;
 	}

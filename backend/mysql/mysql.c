@@ -37,6 +37,8 @@ static const struct sql_word words[] = {
 	/* Of an update of gates: they are locked as they stand in the index. */
 	{ "in_order", "" },
 	{ "first", "@sessfs_first%s" },
+	/* Nanoseconds since 1970, of the transaction. */
+	{ "ns", "@sessfs_moment" },
 	{ "shared", "LOCK IN SHARE MODE" },
 	{ "held", "LOCK IN SHARE MODE" },
 	{ "at_once", "FOR UPDATE NOWAIT" },
@@ -96,6 +98,16 @@ static const char *const tables[] = {
 			      "LONGTEXT NOT NULL, "
 			      "created_at DATETIME(6), updated_at DATETIME(6), version BIGINT, "
 			      "PRIMARY KEY (ino, item_index)") " DEFAULT CHARACTER SET utf8mb4",
+	TABLE("sessfs_past",
+	      "n BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY, ino BIGINT NOT NULL DEFAULT 0, "
+	      "session_id " ID " NOT NULL, state_key " ID " NOT NULL, until BIGINT NOT NULL "
+	      "COMMENT 'it was so until then, in nanoseconds since 1970', what INT NOT NULL "
+	      "COMMENT '0 a row, 1 none to last_index, 2 moved by last_index, 3 not kept between "
+	      "two times, 4 put back', item_index BIGINT NOT NULL, last_index BIGINT NOT NULL, "
+	      "pid BIGINT NOT NULL, bytes BIGINT NOT NULL, created_at DATETIME(6), "
+	      "updated_at DATETIME(6), state_data LONGTEXT, "
+	      "KEY sessfs_past_key (ino, session_id, state_key, until)") " DEFAULT CHARACTER SET "
+									 "utf8mb4",
 	/* What the triggers write: a row each row that another program has changed. */
 	TABLE("sessfs_change",
 	      "id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY, session_id " ID ", state_key " ID ", "
@@ -159,19 +171,54 @@ static const char *const tables[] = {
 	"INSERT INTO sessfs_change (session_id, state_key, item_index, what) VALUES "              \
 	"(CONVERT(" row ".session_id USING utf8mb4), CONVERT(" row                                 \
 	".state_key USING utf8mb4), " row ".item_index, '" what "')"
+/* What is taken away is kept (backend/history.h).  SQL knows no time of a transaction: what one
+ * connection does within 100 ms of what it did before, and 5 s altogether, is one change.  Our own
+ * say the time; below 0 nothing is kept. */
+#define NOW_NS "CAST(UNIX_TIMESTAMP(NOW(6)) * 1000000 AS SIGNED) * 1000"
+#define KEEPING(body)                                                                              \
+	"; SET @sessfs_now = " NOW_NS "; IF @sessfs_moment IS NOT NULL THEN SET @sessfs_past = "   \
+	"@sessfs_moment; ELSEIF @sessfs_past IS NULL OR @sessfs_now - @sessfs_seen NOT BETWEEN 0 " \
+	"AND 100000000 OR @sessfs_now - @sessfs_past > 5000000000 THEN SET @sessfs_past = "        \
+	"@sessfs_now; END IF; SET @sessfs_seen = @sessfs_now; IF @sessfs_past >= 0 AND COALESCE("  \
+	"(SELECT value FROM sessfs_setting WHERE name = 'history'), '1') <> '0' THEN " body        \
+	"; END IF"
+#define PAST                                                                                       \
+	"INSERT INTO sessfs_past (session_id, state_key, until, what, item_index, last_index, "    \
+	"pid, bytes"
+#define PAST_IDS(row)                                                                              \
+	"(CONVERT(" row ".session_id USING utf8mb4), CONVERT(" row ".state_key USING utf8mb4), "   \
+	"@sessfs_past, "
+#define KEEP                                                                                       \
+	"INSERT IGNORE INTO sessfs_past (session_id, state_key, until, what, item_index, "         \
+	"last_index, pid, bytes, state_data, created_at, updated_at) VALUES " PAST_IDS(            \
+		"OLD") "0, OLD.item_index, OLD.item_index, 0, "                                    \
+		       "COALESCE(OCTET_LENGTH(OLD.state_data), 0), OLD.state_data, "               \
+		       "@sessfs_created, @sessfs_updated)"
+#define CAME PAST ") VALUES " PAST_IDS("NEW") "1, NEW.item_index, NEW.item_index, 0, 0)"
 #define TRIGGER(name, when, body)                                                                  \
-	"CREATE TRIGGER " name " AFTER " when " ON {rows} FOR EACH ROW "                           \
+	"CREATE TRIGGER " name " " when " ON {rows} FOR EACH ROW "                                 \
 	"BEGIN IF @sessfs IS NULL THEN " body "; END IF; END"
+/* Other programs may drop this column, and add it: a query of its own asks for it, and without it
+ * takes the value of that name from the query around it.  So none of their statements fails. */
+#define IF_THERE(column)                                                                           \
+	"(SELECT " column " FROM {rows} WHERE session_id = OLD.session_id AND "                    \
+	"state_key = OLD.state_key AND item_index = OLD.item_index LOCK IN SHARE MODE)"
+#define TIMES                                                                                      \
+	"SELECT " IF_THERE("created_at") ", " IF_THERE(                                            \
+		"updated_at") " INTO @sessfs_created, @sessfs_updated FROM (SELECT NULL AS "       \
+			      "created_at, NULL AS updated_at) none"
 
 static const char *const triggers[] = {
-	TRIGGER("sessfs_row_insert", "INSERT", LOG("i", "NEW")),
-	TRIGGER("sessfs_row_delete", "DELETE", LOG("d", "OLD")),
-	TRIGGER("sessfs_row_update", "UPDATE",
+	TRIGGER("sessfs_row_insert", "AFTER INSERT", LOG("i", "NEW") KEEPING(CAME)),
+	TRIGGER("sessfs_row_delete", "BEFORE DELETE", TIMES "; " LOG("d", "OLD") KEEPING(KEEP)),
+	TRIGGER("sessfs_row_before", "BEFORE UPDATE", TIMES),
+	TRIGGER("sessfs_row_update", "AFTER UPDATE",
 		"IF BINARY OLD.session_id = BINARY NEW.session_id AND BINARY OLD.state_key = "
 		"BINARY NEW.state_key AND OLD.item_index = NEW.item_index THEN "
-		"IF NOT BINARY OLD.state_data <=> BINARY NEW.state_data THEN " LOG(
-			"u", "NEW") "; END IF; "
-				    "ELSE " LOG("d", "OLD") "; " LOG("u", "NEW") "; END IF"),
+		"IF NOT BINARY OLD.state_data <=> BINARY NEW.state_data THEN " LOG("u", "NEW")
+			KEEPING(KEEP) "; END IF; "
+				      "ELSE " LOG("d", "OLD") "; " LOG("u", "NEW")
+					      KEEPING(KEEP "; " CAME) "; END IF"),
 	NULL,
 };
 
@@ -191,19 +238,22 @@ const struct sql_driver mysql_driver = {
 			      "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ",
 	.begin_read = "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY",
 	.begin_write = "BEGIN",
+	.moment = "SET @sessfs_moment = " NOW_NS,
+	.moment_forget = "SET @sessfs_moment = -1",
 	.silent = "SET @sessfs = 1",
 	.loud = "SET @sessfs = NULL",
 	.tables = tables,
 	.triggers = triggers,
 	.no_triggers = "DROP TRIGGER IF EXISTS sessfs_row_insert; "
 		       "DROP TRIGGER IF EXISTS sessfs_row_delete; "
+		       "DROP TRIGGER IF EXISTS sessfs_row_before; "
 		       "DROP TRIGGER IF EXISTS sessfs_row_update",
 	.rights = rights,
 	.script = { "DELIMITER //\n", "//\nDELIMITER ;\n" },
 	.trigger_count = "SELECT COUNT(*) FROM information_schema.triggers WHERE "
 			 "event_object_schema = DATABASE() AND event_object_table = ?1 AND "
 			 "trigger_name IN ('sessfs_row_insert', 'sessfs_row_delete', "
-			 "'sessfs_row_update')",
+			 "'sessfs_row_before', 'sessfs_row_update')",
 	.collation = "SELECT collation_name FROM information_schema.collations WHERE "
 		     "collation_name IN ('utf8mb4_nopad_bin', 'utf8mb4_0900_bin') "
 		     "ORDER BY 1 DESC LIMIT 1",

@@ -13,6 +13,8 @@
 #include "backend/sql/sql.h"
 #include "backend/sql/text.h"
 
+#define NOW_NS "((EXTRACT(EPOCH FROM CURRENT_TIMESTAMP) * 1000000)::bigint * 1000)"
+
 static const struct sql_word words[] = {
 	{ "now", "clock_timestamp()" },
 	{ "heard", "clock_timestamp()" },
@@ -42,6 +44,8 @@ static const struct sql_word words[] = {
 	/* Of an update of gates, which locks them in the order of the plan. */
 	{ "in_order", " AND gate IN (SELECT gate FROM sessfs_gate WHERE gate IN (?1) ORDER BY gate "
 		      "FOR UPDATE)" },
+	/* Nanoseconds since 1970, of the transaction. */
+	{ "ns", NOW_NS },
 	{ "first", "current_setting('sessfs.first%s')::bigint" },
 	{ "shared", "FOR SHARE" },
 	/* Not to go, and not to be asked what became of a transaction. */
@@ -93,6 +97,33 @@ static const char *const own[SQL_TEXTS] = {
 	"INSERT INTO agentscope.sessfs_change (session_id, state_key, item_index, what) SELECT "   \
 	"convert_to(r.session_id, 'UTF8'), convert_to(r.state_key, 'UTF8'), r.item_index, '" what  \
 	"' FROM " from
+/* What is taken away is kept (backend/history.h). */
+#define PAST                                                                                       \
+	"; INSERT INTO agentscope.sessfs_past (session_id, state_key, until, what, item_index, "   \
+	"last_index, pid, bytes"
+#define PAST_IDS "convert_to(r.session_id, 'UTF8'), convert_to(r.state_key, 'UTF8'), " NOW_NS ", "
+#define KEEPS                                                                                      \
+	"current_setting('sessfs.forget', true) IS DISTINCT FROM '1' AND COALESCE((SELECT value "  \
+	"FROM agentscope.sessfs_setting WHERE name = 'history'::bytea), '1'::bytea) <> '0'::bytea"
+/* Other programs may drop this column, and add it: a query of its own asks for it, and without it
+ * takes the value of that name from the query around it.  So none of their statements fails. */
+#define IF_THERE(column)                                                                           \
+	"(SELECT CASE WHEN pg_typeof(" column ")::text LIKE 'timestamp%' THEN " column             \
+	"::text::timestamp END FROM (SELECT r.*) x)"
+#define KEEP_GONE(condition)                                                                       \
+	PAST ", state_data, created_at, updated_at) SELECT " PAST_IDS                              \
+	     "0, r.item_index, r.item_index, 0, COALESCE(octet_length(r.state_data), 0), "         \
+	     "r.state_data, " IF_THERE("created_at") ", " IF_THERE(                                \
+		     "updated_at") " FROM gone r, (SELECT NULL AS created_at, NULL AS "            \
+				   "updated_at) none WHERE " KEEPS condition                       \
+				   " ORDER BY r.item_index"
+/* Rows that come, one after the other. */
+#define CAME(condition)                                                                            \
+	PAST ") SELECT " PAST_IDS "1, MIN(r.item_index), MAX(r.item_index), 0, 0 FROM (SELECT "    \
+	     "r.session_id, r.state_key, r.item_index, r.item_index - ROW_NUMBER() OVER "          \
+	     "(PARTITION BY "                                                                      \
+	     "r.session_id, r.state_key ORDER BY r.item_index) AS row_run FROM made r" condition   \
+	     ") r WHERE " KEEPS " GROUP BY r.session_id, r.state_key, r.row_run"
 #define SAME_PLACE                                                                                 \
 	"o.session_id = r.session_id AND o.state_key = r.state_key AND o.item_index = "            \
 	"r.item_index"
@@ -136,6 +167,16 @@ static const char *const tables[] = {
 			      "state_data TEXT NOT NULL, created_at TIMESTAMP, "
 			      "updated_at TIMESTAMP, version BIGINT, "
 			      "PRIMARY KEY (ino, item_index)"),
+	/* What changes of rows have taken away.  until: it was so until then, in nanoseconds since
+	 * 1970; what: 0 a row, 1 none to last_index, 2 moved by last_index, 3 not kept between two
+	 * times, 4 put back. */
+	TABLE("sessfs_past",
+	      "n BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY, ino BIGINT NOT NULL DEFAULT 0, "
+	      "session_id BYTEA NOT NULL, state_key BYTEA NOT NULL, until BIGINT NOT NULL, "
+	      "what INT NOT NULL, item_index BIGINT NOT NULL, last_index BIGINT NOT NULL, "
+	      "pid BIGINT NOT NULL, bytes BIGINT NOT NULL, created_at TIMESTAMP, "
+	      "updated_at TIMESTAMP, state_data TEXT"),
+	INDEX("sessfs_past_key", "sessfs_past (ino, session_id, state_key, until)"),
 	/* What the triggers write: a row each row that another program has changed.  what: i
 	 * inserted, u updated, d deleted, * anything. */
 	TABLE("sessfs_change", "id BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY, "
@@ -200,14 +241,18 @@ static const char *const tables[] = {
 	      "sessfs_mark WHERE ino = file AND item_index >= first", "byte_offset",
 	      "UPDATE sessfs_mark SET byte_offset = CASE WHEN it + by >= 0 THEN it + by END, "
 	      "item_index = item_index + rows WHERE ino = file AND byte_offset = it"),
-	LOGGING("sessfs_row_insert", LOG("i", "made r")),
-	LOGGING("sessfs_row_delete", LOG("d", "gone r")),
+	LOGGING("sessfs_row_insert", LOG("i", "made r") CAME("")),
+	LOGGING("sessfs_row_delete", LOG("d", "gone r") KEEP_GONE("")),
 	LOGGING("sessfs_row_update",
 		LOG("d", "gone r WHERE NOT EXISTS (SELECT 1 FROM made o WHERE " SAME_PLACE
 			 ")") "; " LOG("u", "made r LEFT JOIN gone o ON " SAME_PLACE
 					    " WHERE o.session_id IS NULL OR o.state_data "
 					    "COLLATE \"C\" IS DISTINCT FROM r.state_data COLLATE "
-					    "\"C\"")),
+					    "\"C\"")
+			KEEP_GONE(" AND NOT EXISTS (SELECT 1 FROM made o WHERE " SAME_PLACE
+				  " AND o.state_data COLLATE \"C\" = r.state_data COLLATE \"C\")")
+				CAME(" WHERE NOT EXISTS (SELECT 1 FROM gone o WHERE " SAME_PLACE
+				     ")")),
 	LOGGING("sessfs_row_truncate",
 		"INSERT INTO agentscope.sessfs_change (item_index, what) VALUES (0, '*')"),
 	"SELECT pg_advisory_unlock(" MAKING ")",
@@ -254,6 +299,7 @@ const struct sql_driver postgresql_driver = {
 	.hello_reader = HELLO,
 	.begin_read = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
 	.begin_write = "BEGIN",
+	.moment_forget = "SET LOCAL sessfs.forget = '1'",
 	.failure_ends = true,
 	.silent = "SET sessfs.own = '1'",
 	.loud = "SET sessfs.own = ''",

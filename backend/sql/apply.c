@@ -7,6 +7,7 @@
 
 #include "backend/fields.h"
 #include "backend/sql/mounts.h"
+#include "backend/sql/past.h"
 #include "backend/sql/read.h"
 #include "backend/base/cleanup.h"
 
@@ -74,6 +75,11 @@ static const struct recipe recipes[BACKEND_OP_TYPES] = {
 	[BACKEND_LEASE] = CALL(false, apply_lease),
 	[BACKEND_LOCK] = CALL(false, apply_lock),
 	[BACKEND_SETTING] = CALL(false, apply_setting),
+	[BACKEND_PAST_COPY] = CALL(true, sql_past_apply),
+	[BACKEND_ROWS_COPY] = CALL(true, sql_past_apply),
+	[BACKEND_PAST_NOTE] = CALL(true, sql_past_apply),
+	[BACKEND_PAST_MERGE] = CALL(true, sql_past_apply),
+	[BACKEND_PAST_FORGET] = CALL(true, sql_past_apply),
 };
 
 /* The same of single states where the rows' table has versions: to what that of the row rises at
@@ -327,7 +333,9 @@ static int apply_rows(struct sql_packet *packet, const struct backend_op *ops, s
 	for (; done < count; done++) {
 		const struct backend_op *op = &ops[done];
 
-		if (op->type != BACKEND_ROW_INSERT || op->version || !joins(packet, op) ||
+		if (op->type != BACKEND_ROW_INSERT || op->version || op->created ||
+		    !packet->store->texts.layout.has_created ||
+		    packet->store->texts.layout.whole_seconds || !joins(packet, op) ||
 		    sql_apply_check(packet->store, op) < 0)
 			break;
 		packet_say_on(packet, SQL_ROW_NEXT, values, values_of("sk@DCU", op, values));
@@ -361,12 +369,15 @@ int sql_apply(struct sql_packet *packet, const struct backend_op *ops, size_t co
 	if (r < 0)
 		return r;
 	recipe = choose_recipe(packet, ops, applied);
+	sql_past_keep(packet, ops, applied);
 	if (ops->type == BACKEND_ROW_INSERT && recipe == &recipes[BACKEND_ROW_INSERT])
 		return apply_rows(packet, ops, count);
 	if (ops->type == BACKEND_ENTRY_PUT)
 		applied->entry = MAX(applied->entry, (uint64_t)ops->at);
 	if (digest)
 		sql_digest_say(packet, ops, digest);
+	else if (ops->type == BACKEND_ROW_DELETE && ops->created)
+		r = sql_past_apply(packet, ops, applied);
 	else if (recipe->apply)
 		r = recipe->apply(packet, ops, applied);
 	else

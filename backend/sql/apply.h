@@ -14,6 +14,7 @@ struct sql_applied {
 	uint64_t leased_entry;
 	int64_t number; /* of the transaction */
 	bool shared;	/* other mounts are there */
+	bool moment;	/* the time of what it keeps is said */
 	bool single;	/* it has been seen to that the rows' table has no versions */
 };
 

@@ -89,6 +89,8 @@ static void add_op(struct sql_gates *gates, const struct backend_op *op, bool ap
 	case BACKEND_ROWS_SHIFT:
 		use_key(gates, op->session, op->key, changed);
 		return;
+	case BACKEND_PAST_COPY:
+	case BACKEND_ROWS_COPY:
 	case BACKEND_KEY_MOVE:
 		use_key(gates, op->session, op->key, changed);
 		use_key(gates, op->session_to, op->key_to, changed);

@@ -107,6 +107,7 @@ static const struct backend_shared sql_shared = {
 
 static const struct backend_snapshots sql_snapshots = { .snapshot_begun = sql_snapshot_begun };
 
+static const struct backend_history sql_history = { BACKEND_HISTORY };
 static const struct backend_upkeep sql_upkeep = { BACKEND_UPKEEP };
 
 static const struct backend_ops sql_ops = {
@@ -118,6 +119,7 @@ static const struct backend_ops sql_ops = {
 	BACKEND_CALLS
 	BACKEND_READS
 	.scans = &sql_scans,
+	.history = &sql_history,
 	.joined = &sql_joined,
 	.changes = &sql_changes,
 	.shared = &sql_shared,

@@ -298,6 +298,8 @@ static int upgrade_tables(struct sql *store)
 		"DROP TABLE IF EXISTS sessfs_claim",
 		"DELETE FROM sessfs_use",
 		"DELETE FROM sessfs_lock",
+		/* How long what is removed is kept; now it is the history's. */
+		"UPDATE sessfs_setting SET name = 'history' WHERE name = 'trash'",
 	};
 	int r = 0;
 
@@ -305,6 +307,9 @@ static int upgrade_tables(struct sql *store)
 		r = bring(store, statements[i], NULL, 0);
 	if (r == 0)
 		r = make_tables(store);
+	/* Those of the format before keep nothing. */
+	if (r == 0)
+		r = bring(store, store->texts.driver->no_triggers, NULL, 0);
 	return r < 0 ? r :
 		       bring(store, "UPDATE sessfs_store SET version = ?1",
 			     SQL_VALUES(sql_number(SQL_FORMAT)));

@@ -21,6 +21,7 @@ int sql_snapshot_begun(struct backend *backend, struct backend_snapshot *snapsho
 BACKEND_READS
 BACKEND_SCANS
 BACKEND_SHARED
+BACKEND_HISTORY
 #define CALL(...)
 BACKEND_CHANGES
 #undef CALL

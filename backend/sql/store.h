@@ -24,7 +24,7 @@
 #include "backend/base/log-pause.h"
 
 enum {
-	SQL_FORMAT = 4,	       /* of our tables */
+	SQL_FORMAT = 5,	       /* of our tables */
 	SQL_FORMAT_OLDEST = 2, /* of those that are upgraded */
 	SQL_READERS = 16,      /* connections that the pool keeps */
 	SQL_LEASE_S = 15,      /* that a mount may be silent */

@@ -162,6 +162,7 @@ SQL(SQL_ENTRY_CHUNK, "SELECT c.data FROM sessfs_entry e JOIN sessfs_node n ON n.
 	"WHERE e.parent = ?1 AND e.name = ?2 AND n.kind = 0 AND n.size <= ?3")
 
 #include "backend/sql/texts-apply.h"
+#include "backend/sql/texts-past.h"
 #include "backend/sql/texts-feed.h"
 #include "backend/sql/texts-mounts.h"
 /* clang-format on */

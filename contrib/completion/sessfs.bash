@@ -5,9 +5,9 @@
 # /usr/local/share/bash-completion/completions/sessfs.
 
 _sessfs_commands='mount umount check ls cat show search append put compact rm sessions stats events mounts import export
-	backup restore gc config keep setup'
-_sessfs_settings='strict= exact= max_size= quota= ttl= grace= trash= pause= layout= table='
-_sessfs_mount_options='ro allow_other uid= gid= umask= table= layout= strict exact exclusive durable max_size= quota= pause= ttl= grace= trash= view= threads=
+	backup restore gc config keep setup log undo fork forget'
+_sessfs_settings='strict= exact= max_size= quota= ttl= grace= history= history_size= pause= layout= table='
+_sessfs_mount_options='ro allow_other uid= gid= umask= table= layout= strict exact exclusive durable max_size= quota= pause= ttl= grace= history= history_size= view= threads=
 	auto_unmount nonempty allow_dev allow_suid remount noexec debug'
 declare -A _sessfs_options=(
 	[mount]='-f -d -o'
@@ -33,6 +33,10 @@ declare -A _sessfs_options=(
 	[backup]='--force --keep= --endpoint= --region= --style= --json -o'
 	[setup]='--dry-run -n'
 	[restore]='--force --endpoint= --region= --style= --json -o'
+	[log]='--json -n -o'
+	[undo]='--to= --dry-run -n --json -o'
+	[fork]='--at= --items= --key= --rewrite-id -o'
+	[forget]='--items= -o'
 	[gc]='--older-than= --larger-than= --keep-last= --name= --grace= --dry-run --list --undo --json -o'
 )
 
@@ -111,7 +115,7 @@ _sessfs() {
 	_sessfs_whole_words
 	_sessfs_operands
 	case $command:${#operands[@]} in
-	ls:1 | show:1 | events:1 | append:1 | put:1 | compact:1 | cat:[1-9]* | rm:[1-9]* | export:[2-9]*)
+	ls:1 | show:1 | events:1 | log:1 | undo:1 | fork:1 | forget:1 | append:1 | put:1 | compact:1 | cat:[1-9]* | rm:[1-9]* | export:[2-9]*)
 		_sessfs_names "${operands[0]}" "${words[-1]}" "$word"
 		;;
 	config:[1-9]*)

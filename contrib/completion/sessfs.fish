@@ -3,7 +3,7 @@
 # Completion of sessfs command lines for fish: copy this file to ~/.config/fish/completions or
 # /usr/local/share/fish/vendor_completions.d.
 
-set -l commands mount umount check ls cat show search append put compact rm sessions stats events mounts import export backup restore gc config keep setup help
+set -l commands mount umount check ls cat show search append put compact rm sessions stats events mounts import export backup restore gc config keep setup log undo fork forget help
 
 # The names in the store that is the first operand.
 function __sessfs_names
@@ -38,6 +38,10 @@ complete -c sessfs -n __sessfs_needs_command -a ls -d 'List sessions, or the fil
 complete -c sessfs -n __sessfs_needs_command -a cat -d 'Print files'
 complete -c sessfs -n __sessfs_needs_command -a append -d 'Append lines to a file'
 complete -c sessfs -n __sessfs_needs_command -a put -d 'Replace the content of a file, or create one'
+complete -c sessfs -n __sessfs_needs_command -a log -d 'List what has changed in a session'
+complete -c sessfs -n __sessfs_needs_command -a undo -d 'Put a session back as it was'
+complete -c sessfs -n __sessfs_needs_command -a fork -d 'Make a new session of another one'
+complete -c sessfs -n __sessfs_needs_command -a forget -d 'Remove a session, a key or items for good'
 complete -c sessfs -n __sessfs_needs_command -a compact -d 'Replace items of a list, if nobody has changed them'
 complete -c sessfs -n __sessfs_needs_command -a keep -d 'Move the transcripts of coding agents into a mounted store'
 complete -c sessfs -n __sessfs_needs_command -a rm -d 'Remove files or sessions'
@@ -60,7 +64,7 @@ complete -c sessfs -n __sessfs_needs_command -a help -d 'Print help about a comm
 complete -c sessfs -n "__sessfs_runs mount" -s f -d 'Stay in the foreground'
 complete -c sessfs -n "__sessfs_runs mount" -s d -d 'Log every request'
 complete -c sessfs -n "__sessfs_runs mount" -s o -x -d 'Options' \
-    -a 'ro allow_other uid= gid= umask= table= layout= strict exact exclusive durable max_size= quota= pause= ttl= grace= trash= view= threads= auto_unmount
+    -a 'ro allow_other uid= gid= umask= table= layout= strict exact exclusive durable max_size= quota= pause= ttl= grace= history= view= threads= auto_unmount
         nonempty allow_dev allow_suid remount noexec debug'
 complete -c sessfs -n "__sessfs_runs umount" -x -a '(__fish_complete_directories)'
 complete -c sessfs -n "__sessfs_runs umount" -s l -l lazy -d 'Even if it is in use'
@@ -81,6 +85,16 @@ complete -c sessfs -n "__sessfs_runs check ls cat show search rm sessions stats 
 complete -c sessfs -n "__sessfs_runs compact" -l first -x -d 'The first N items'
 complete -c sessfs -n "__sessfs_runs compact" -l items -x -d 'The items with these indexes'
 complete -c sessfs -n "__sessfs_runs compact" -l if -x -d 'The version that the list had'
+complete -c sessfs -n "__sessfs_runs log undo" -l json -d 'Print JSON'
+complete -c sessfs -n "__sessfs_runs log" -s n -x -d 'At most N changes'
+complete -c sessfs -n "__sessfs_runs undo" -l to -x -d 'As of this time or age'
+complete -c sessfs -n "__sessfs_runs undo" -s n -l dry-run -d 'Print what would change'
+complete -c sessfs -n "__sessfs_runs fork" -l at -x -d 'As it was at this time or age'
+complete -c sessfs -n "__sessfs_runs fork" -l key -x -d 'Only this key'
+complete -c sessfs -n "__sessfs_runs fork" -l rewrite-id -d 'Replace the id in the items'
+complete -c sessfs -n "__sessfs_runs fork forget" -l items -x -d 'Only these items of lists'
+complete -c sessfs -n "__sessfs_runs log undo" -s o -x -a 'table='
+complete -c sessfs -n "__sessfs_runs fork forget" -s o -x -a 'table= strict exact'
 complete -c sessfs -n "__sessfs_runs keep" -a 'claude cline codex copilot gemini kimi opencode pi qwen' -d Client
 complete -c sessfs -n "__sessfs_runs keep" -l undo -d 'Replace the links with folders again'
 complete -c sessfs -n "__sessfs_runs keep" -l status -d 'List what has been moved'
@@ -105,8 +119,8 @@ complete -c sessfs -n "__sessfs_runs sessions" -l older-than -x -d 'Not changed 
 complete -c sessfs -n "__sessfs_runs sessions" -l newer-than -x -d 'Changed in this time'
 complete -c sessfs -n "__sessfs_runs sessions" -l larger-than -x -d 'Larger than this'
 complete -c sessfs -n "__sessfs_runs sessions" -l name -x -d 'Whose name matches a pattern'
-complete -c sessfs -n "__sessfs_runs ls cat show append put compact rm events" -a '(__sessfs_names)'
-complete -c sessfs -n "__sessfs_runs config" -a 'strict= exact= max_size= quota= ttl= grace= trash= pause= layout= table='
+complete -c sessfs -n "__sessfs_runs ls cat show append put compact rm events log undo fork forget" -a '(__sessfs_names)'
+complete -c sessfs -n "__sessfs_runs config" -a 'strict= exact= max_size= quota= ttl= grace= history= history_size= pause= layout= table='
 complete -c sessfs -n "__sessfs_runs import" -s o -x -a 'table= strict exact'
 complete -c sessfs -n "__sessfs_runs export" -s o -x -a 'table='
 complete -c sessfs -n "__sessfs_runs import export" -l json -d 'Print JSON'

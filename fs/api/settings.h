@@ -21,13 +21,14 @@ struct backend;
 enum setting {
 	SETTING_STRICT, /* 0 or 1, as the next */
 	SETTING_EXACT,
-	SETTING_MAX_SIZE, /* bytes; 0: no quota */
-	SETTING_QUOTA,	  /* bytes of each session; 0: none */
-	SETTING_TTL,	  /* seconds; 0: for ever */
-	SETTING_GRACE,	  /* seconds; 0: none */
-	SETTING_TRASH,	  /* seconds; 0: none */
-	SETTING_PAUSE,	  /* seconds; 0: at close only */
-	SETTING_LAYOUT,	  /* a set of layouts (fs/base/layout.h); 0: none */
+	SETTING_MAX_SIZE,     /* bytes; 0: no quota */
+	SETTING_QUOTA,	      /* bytes of each session; 0: none */
+	SETTING_TTL,	      /* seconds; 0: for ever */
+	SETTING_GRACE,	      /* seconds; 0: none */
+	SETTING_HISTORY,      /* seconds; 0: nothing is kept */
+	SETTING_HISTORY_SIZE, /* bytes of it at the most; 0: a quarter of the store */
+	SETTING_PAUSE,	      /* seconds; 0: at close only */
+	SETTING_LAYOUT,	      /* a set of layouts (fs/base/layout.h); 0: none */
 	SETTINGS,
 };
 

@@ -10,8 +10,8 @@
 
 struct tree;
 
-/* What the store says of strict, exact, pause, ttl, grace, trash, max_size and quota counts before
- * what is here (fs/api/settings.h). */
+/* What the store says of strict, exact, pause, ttl, grace, history, max_size and quota counts
+ * before what is here (fs/api/settings.h). */
 struct tree_options {
 	bool read_only;
 	bool strict;   /* refuse bytes that are not JSON with EINVAL (contract, section 6) */
@@ -27,7 +27,8 @@ struct tree_options {
 	bool expires;
 	int64_t ttl; /* nanoseconds, as the next two */
 	int64_t grace;
-	int64_t trash;	   /* how long files and directories that are removed may come back */
+	int64_t history; /* how long what is removed or replaced may come back */
+	uint64_t history_size;
 	uint64_t max_size; /* quota of the store in bytes; 0: none */
 	uint64_t quota;	   /* of each session that has none of its own; 0: none */
 	/* Clauses of a question: the root shows its matches, and nothing else is there; NULL: none.

@@ -124,6 +124,24 @@ static void batch_key(struct batch *batch, enum backend_op_type type,
 	    .version = version_of(node));
 }
 
+void batch_past_forget(struct batch *batch, const struct backend_node *node)
+{
+	PUT(batch, BACKEND_PAST_FORGET, .session = node->session, .key = node->key,
+	    .at = INT64_MAX);
+}
+
+void batch_past_none(struct batch *batch, struct bytes session, struct bytes key)
+{
+	PUT(batch, BACKEND_PAST_NOTE, .session = session, .key = key, .parent = PAST_NONE,
+	    .at = INT64_MIN, .to = INT64_MAX);
+}
+
+void batch_past_gone(struct batch *batch, const struct backend_node *node, int64_t removed)
+{
+	PUT(batch, BACKEND_PAST_NOTE, .session = node->session, .key = node->key,
+	    .parent = PAST_GONE, .at = removed);
+}
+
 void batch_key_hide(struct batch *batch, const struct backend_node *node)
 {
 	batch_key(batch, BACKEND_KEY_HIDE, node);

@@ -63,6 +63,11 @@ int64_t batch_version_above_all(void);
 /* All rows of a file, from the key that it has to that which it will have. */
 void batch_key_move(struct batch *batch, const struct backend_node *from,
 		    const struct backend_node *to);
+/* What was kept of the key goes, for good. */
+void batch_past_forget(struct batch *batch, const struct backend_node *node);
+/* No row of a key was there before, or was since a file was removed. */
+void batch_past_none(struct batch *batch, struct bytes session, struct bytes key);
+void batch_past_gone(struct batch *batch, const struct backend_node *node, int64_t removed);
 /* Hide rows with a node, show them again, or delete the hidden ones from an index on. */
 void batch_key_hide(struct batch *batch, const struct backend_node *node);
 void batch_key_show(struct batch *batch, const struct backend_node *node);

@@ -269,8 +269,8 @@ static int inode_fill_parents(struct tree *tree, struct view *view, struct inode
 			limit *= 2;
 			steps = 0;
 		}
-		(*chain)->parent = inode_known(tree, ino);
-		if ((*chain)->parent)
+		(*chain)->parent = ino == BACKEND_TRASH ? NULL : inode_known(tree, ino);
+		if ((*chain)->parent || ino == BACKEND_TRASH)
 			return 0;
 		r = ASK(view, node_get, ino, &node);
 		if (r < 0)

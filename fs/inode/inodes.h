@@ -106,7 +106,7 @@ static inline bool node_is_trashed(const struct backend_node *node)
 /* The path under which an orphan goes into the trash (trashed.h); data NULL: it is deleted. */
 static inline struct bytes node_trash_path(const struct tree *tree, const struct backend_node *node)
 {
-	const bool kept = tree->trash && !node->nlink && !S_ISLNK(node->mode);
+	const bool kept = tree->history && !node->nlink && !S_ISLNK(node->mode);
 
 	return kept ? node->target : (struct bytes){ 0 };
 }

@@ -2,9 +2,12 @@
 #include "fs/inode/trashed.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <sys/stat.h>
 
 #include "fs/base/entries.h"
+#include "fs/base/names.h"
+#include "fs/base/ttl.h"
 #include "fs/inode/called.h"
 #include "fs/inode/inodes.h"
 #include "fs/inode/shed.h"
@@ -17,7 +20,7 @@ static const int64_t AGAIN_NS = 300000000; /* as long as a ghost lives */
 int trash_path(const struct tree *tree, const struct inode *dir, struct bytes name,
 	       struct buf *path)
 {
-	const bool kept = tree->trash && !bytes_starts_with(name, BYTES(".sessfs-"));
+	const bool kept = tree->history && !bytes_starts_with(name, BYTES(".sessfs-"));
 	int r = kept ? inode_path(dir, name, path) : 0;
 
 	if (path->size > PATH_LIMIT)
@@ -25,7 +28,8 @@ int trash_path(const struct tree *tree, const struct inode *dir, struct bytes na
 	return r;
 }
 
-int trash_make(struct view *view, struct batch *batch)
+/* The trash itself is made when it is first needed. */
+static int trash_make(struct view *view, struct batch *batch)
 {
 	int64_t now = time_now();
 	const struct backend_node trash = {
@@ -38,19 +42,18 @@ int trash_make(struct view *view, struct batch *batch)
 		.btime = now,
 	};
 	struct backend_node there;
-	int r = view->tree->trashed.any ? 0 : ASK(view, node_get, BACKEND_TRASH, &there);
+	int r = ASK(view, node_get, BACKEND_TRASH, &there);
 
-	if (r == 0 && !view->tree->trashed.any)
-		backend_node_done(&there);
-	if (r == 0)
-		view->tree->trashed.any = true;
-	else if (r == -ENOENT)
+	if (r == -ENOENT)
 		batch_node_put(batch, &trash);
-	return r == -ENOENT ? 0 : r;
+	if (r < 0)
+		return r == -ENOENT ? 0 : r;
+	backend_node_done(&there);
+	view->tree->trashed.any = true;
+	return 0;
 }
 
-/* For good: a node of the trash. */
-static void trash_delete(struct batch *batch, const struct backend_node *node)
+void trash_delete(struct batch *batch, const struct backend_node *node)
 {
 	if (node->key.data)
 		batch_hidden_delete(batch, node->ino, INT64_MIN);
@@ -58,56 +61,86 @@ static void trash_delete(struct batch *batch, const struct backend_node *node)
 	batch_node_delete(batch, node->ino);
 }
 
-/* The file that has the name already is deleted.  That may be the file itself, if it was put there
- * before. */
-static int take_name(struct view *view, struct bytes name, uint64_t ino, struct batch *batch)
+/* buf_printf() is for text; a name may hold any byte. */
+static int trash_name(const struct trash_item *item, struct buf *name)
 {
-	struct backend_node older;
-	uint64_t id;
-	int r = ASK(view, entry_find, BACKEND_TRASH, name, &id, &older);
+	int r = buf_printf(name, "%" PRId64 " %" PRId64 " %s", item->removed, item->until,
+			   item->single ? "/" : "");
 
-	if (r < 0)
-		return r == -ENOENT ? 0 : r;
-	older.entry = id;
-	if (older.ino == ino)
-		batch_entry_delete(batch, BACKEND_TRASH, id);
+	return r < 0 ? r : buf_append_bytes(name, item->name);
+}
+
+void emit_trashed(struct batch *batch, uint64_t id, const struct trash_item *item)
+{
+	_cleanup_(buf_done) struct buf name = { 0 };
+
+	if (trash_name(item, &name) < 0)
+		batch->error = -ENOMEM;
 	else
-		trash_delete(batch, &older);
-	backend_node_done(&older);
-	return batch->error;
+		batch_entry_put(batch, BACKEND_TRASH, id, batch_keep(batch, buf_bytes(&name)),
+				item->ino);
+}
+
+/* A mount that was gone for a while may write what it knew of a file that is there already. */
+static int trash_take_again(struct view *view, const struct trash_item *item, struct batch *batch)
+{
+	_cleanup_(backend_node_done) struct backend_node node = { 0 };
+	_cleanup_(buf_done) struct buf name = { 0 };
+	uint64_t id;
+	int r = trash_name(item, &name);
+
+	if (r == 0)
+		r = ASK(view, entry_find, BACKEND_TRASH, buf_bytes(&name), &id, &node);
+	if (r == 0 && node.ino == item->ino)
+		batch_entry_delete(batch, BACKEND_TRASH, id);
+	return r == -ENOENT ? 0 : r;
+}
+
+/* Without grace nothing comes back, and moving rows takes room that a full store does not have. */
+void trash_rows(struct batch *batch, const struct backend_node *node, bool kept)
+{
+	if (kept)
+		batch_key_hide(batch, node);
+	else
+		batch_row_delete(batch, node->session, node->key, INT64_MIN, INT64_MAX);
 }
 
 int trash_put(struct tree *tree, struct view *view, const struct backend_node *node,
-	      struct bytes path, struct batch *batch)
+	      struct trash_item item, struct batch *batch)
 {
-	const int64_t kept = tree->trash;
 	struct backend_node trashed = *node;
-	_cleanup_(buf_done) struct buf name = { 0 };
-	int r = buf_append_byte(&name, '/');
+	int r = tree->trashed.any ? 0 : trash_make(view, batch);
 
-	if (r == 0)
-		r = buf_append_bytes(&name, path);
-	if (r == 0 && view)
-		r = trash_make(view, batch);
-	if (r == 0 && view)
-		r = take_name(view, buf_bytes(&name), node->ino, batch);
+	item.ino = node->ino;
+	if (r == 0 && view->backend)
+		r = trash_take_again(view, &item, batch);
 	if (r == 0)
 		r = number_entry(tree, &trashed.entry);
 	if (r < 0)
 		return r;
 	if (kind_is_state(node->kind))
-		batch_key_hide(batch, node);
+		trash_rows(batch, node, item.until);
 	trashed.kind = BACKEND_ORDINARY;
 	trashed.parent = BACKEND_TRASH;
-	trashed.nlink = S_ISDIR(node->mode) ? 2 : 1;
-	trashed.rdev = (uint64_t)(kept > INT64_MAX - node->ctime ? INT64_MAX : node->ctime + kept);
+	if (!node->nlink)
+		trashed.nlink = S_ISDIR(node->mode) ? 2 : 1;
 	if (!S_ISLNK(node->mode))
 		trashed.target = (struct bytes){ 0 };
 	batch_unclaim(batch, node->ino);
 	batch_node_put(batch, &trashed);
-	batch_entry_put(batch, BACKEND_TRASH, trashed.entry, batch_keep(batch, buf_bytes(&name)),
-			node->ino);
+	emit_trashed(batch, trashed.entry, &item);
 	return batch->error;
+}
+
+int trash_put_single(struct tree *tree, struct view *view, const struct backend_node *node,
+		     struct bytes path, struct batch *batch)
+{
+	const struct trash_item item = { .single = true,
+					 .name = path,
+					 .removed = node->ctime,
+					 .until = trash_until(node->ctime, tree->history) };
+
+	return trash_put(tree, view, node, item, batch);
 }
 
 static size_t slot_of(const struct tree *tree, uint64_t hash)
@@ -154,6 +187,8 @@ int trash_replaced(struct tree *tree, struct view *view, const struct inode *dir
 	_cleanup_(backend_node_done) struct backend_node node = { 0 };
 	_cleanup_(buf_done) struct buf path = { 0 }, entry = { 0 };
 	const size_t slot = slot_of(tree, called_hash(dir->ino, name));
+	struct backend_entry there = { 0 };
+	struct trash_item item;
 	int r;
 
 	if (!trash_has_just(tree, dir, name))
@@ -167,11 +202,12 @@ int trash_replaced(struct tree *tree, struct view *view, const struct inode *dir
 		r = ASK(view, entry_name, BACKEND_TRASH, node.entry, &entry);
 	if (r < 0)
 		return r;
+	there = (struct backend_entry){ .id = node.entry, .name = buf_bytes(&entry) };
 	batch_guard(batch, node.ino, true);
 	if (!node.nlink && bytes_equal(node.target, buf_bytes(&path)))
 		forget_path(tree, &node, batch);
-	else if (entry.size &&
-		 bytes_equal(bytes_make(entry.data + 1, entry.size - 1), buf_bytes(&path)))
+	else if (entry.size && trash_parse(&there, &node, &item) &&
+		 bytes_equal(item.name, buf_bytes(&path)))
 		trash_delete(batch, &node);
 	return batch->error;
 }
@@ -185,7 +221,9 @@ static int keep_single(void *arg, const struct backend_entry *entry,
 		       const struct backend_node *node)
 {
 	struct giving *giving = arg;
-	int r = *entry->name.data == '/' ? entries_add(&giving->oldest, entry, node) : 0;
+	struct trash_item item;
+	const bool single = trash_parse(entry, node, &item) && item.single;
+	int r = single ? entries_add(&giving->oldest, entry, node) : 0;
 
 	return r < 0 ? r : giving->oldest.count == giving->most;
 }
@@ -223,4 +261,47 @@ int trash_give(struct tree *tree, size_t count)
 		r = (int)giving.oldest.count;
 	entries_done(&giving.oldest);
 	return r;
+}
+
+bool word_take(struct bytes *text, int64_t *ret_number)
+{
+	uint64_t number;
+
+	if (!number_take(text, INT64_MAX, &number) || !text->size || *text->data != ' ')
+		return false;
+	*text = bytes_make(text->data + 1, text->size - 1);
+	*ret_number = (int64_t)number;
+	return true;
+}
+
+bool trash_parse(const struct backend_entry *entry, const struct backend_node *node,
+		 struct trash_item *item)
+{
+	struct bytes name = entry->name;
+
+	*item = (struct trash_item){ .id = entry->id,
+				     .ino = node->ino,
+				     .removed = node->ctime,
+				     .until = (int64_t)node->rdev,
+				     .made = node->btime,
+				     .session = node->session,
+				     .home = node->session.data && !node->key.data };
+	/* Before history, single ones were called by their path alone. */
+	if (name.size && *name.data != '/' &&
+	    (!word_take(&name, &item->removed) || !word_take(&name, &item->until)))
+		return false;
+	/* Or another entry has its node by now. */
+	if (node->parent != BACKEND_TRASH || node->entry != entry->id)
+		return false;
+	item->single = name.size && *name.data == '/';
+	item->name = item->single ? bytes_make(name.data + 1, name.size - 1) : name;
+	return item->name.size;
+}
+
+uint32_t trash_kind(const struct backend_node *node, struct bytes name)
+{
+	uint32_t kind = names_split(name).kind;
+
+	return S_ISREG(node->mode) && node->key.data && kind_is_state(kind) ? kind :
+									      BACKEND_ORDINARY;
 }

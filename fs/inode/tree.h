@@ -108,7 +108,7 @@ struct tree {
 	uint64_t layout; /* which path is which session: a set of layouts (fs/base/layout.h) */
 	_Atomic int64_t ttl;
 	_Atomic int64_t grace;
-	_Atomic int64_t trash; /* how long what is removed is kept; trashed.h */
+	_Atomic int64_t history; /* how long what is removed or replaced is kept; 0: not */
 	_Atomic unsigned pause;
 	_Atomic bool ttls_changed; /* another mount has set a ttl, perhaps */
 	_Atomic uint64_t changes;  /* of content, by all mounts, in memory or not */

@@ -22,8 +22,7 @@
  * A handle that saves through a window has it alone: lookups do not find it from then on.  It shows
  * what the handle writes, and what it has saved.
  *
- * The kernel does not cache the names of windows.  The root of a mount that is a view is a window
- * with the root's number.
+ * The kernel does not cache the names of windows.  A root that is a view has the root's number.
  */
 
 #include <limits.h>
@@ -64,7 +63,8 @@ struct window_rows {
 	/* The rows between these, inclusive, that fit the question; so many bytes. */
 	int64_t from, to;
 	uint64_t size;
-	uint64_t sum; /* a sum that differs with the choice of rows */
+	uint64_t sum;	  /* a sum that differs with the choice of rows */
+	uint32_t removed; /* kind of a file that was removed since, or REMOVED_PLAIN; or 0 */
 	/* Of documents as a list: rights to read that not all of the documents give. */
 	mode_t closed;
 };
@@ -155,7 +155,7 @@ static inline mode_t window_mode(const struct window_rows *rows, mode_t mode)
 static inline bool window_takes_lines(const struct window *window)
 {
 	return window->rows.list && !window->rows.packed &&
-	       window->asked->question->as == QUESTION_LINES;
+	       question_takes_lines(window->asked->question);
 }
 
 struct through;

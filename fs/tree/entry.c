@@ -374,8 +374,11 @@ int unlinking_begin(struct tree *tree, struct view *view, struct inode *inode, b
 			return r;
 		if (keep_rows)
 			batch_guard_rows(batch, node->session, node->key);
-		else if (!unlinking->path.data)
+		else if (!unlinking->path.data) {
 			batch_row_delete(batch, node->session, node->key, INT64_MIN, INT64_MAX);
+			/* Another user may make a file of this name. */
+			batch_past_forget(batch, node);
+		}
 	} else if (!link && (needed || backend_is_shared(tree->backend))) {
 		if (unlinking->path.data)
 			node->target = unlinking->path;
@@ -389,7 +392,7 @@ int unlinking_begin(struct tree *tree, struct view *view, struct inode *inode, b
 	if (!inode_is_state(inode) && !link) /* it may be open elsewhere */
 		batch_guard_alone(batch);
 	if (unlinking->path.data)
-		return trash_put(tree, unlinking->look ? view : NULL, node, unlinking->path, batch);
+		return trash_put_single(tree, view, node, unlinking->path, batch);
 	batch_node_delete(batch, node->ino);
 	return batch->error;
 }

@@ -102,6 +102,8 @@ int ghost_end_elsewhere(struct view *view, const struct backend_node *node, stru
 	if (r < 0)
 		return r == -ENOENT ? 0 : r;
 	batch_row_delete(batch, node->session, node->key, INT64_MIN, INT64_MAX);
+	if (!node_shows_no_more(node, &ghost))
+		batch_past_forget(batch, node);
 	batch_node_delete(batch, ghost.ino);
 	backend_node_done(&ghost);
 	return batch->error;
@@ -183,7 +185,6 @@ int ghost_end_begin(struct tree *tree, struct view *view, struct ghost *ghost, e
 	if (!end)
 		return -ENOMEM;
 	end->ghost = ghost;
-	end->unlinking.look = true;
 	if (rows == GHOST_TRASH && !leave)
 		end->unlinking.path = node_trash_path(tree, &ghost->inode->node);
 	r = unlinking_begin(tree, view, ghost->inode, leave, &end->unlinking, batch);

@@ -375,7 +375,8 @@ static int unlink_name(struct tree *tree, struct view *view, struct inode *dir, 
 	_cleanup_(batch_done) struct batch batch = { 0 };
 	_cleanup_(unlinking_done) struct unlinking unlinking = *how;
 	struct backend_node dir_node;
-	int r = how->look && !view->backend ? view_begin(tree, 0, view) : 0;
+	const bool look = how->path.data && !tree->trashed.any && !view->backend;
+	int r = look ? view_begin(tree, 0, view) : 0;
 
 	if (r < 0)
 		return r;
@@ -405,17 +406,9 @@ static int unlink_entry(struct tree *tree, struct view *view, struct inode *dir,
 			struct inode *inode, struct bytes path)
 {
 	const bool kept = path.data && may_come_back(inode->node.mode);
-	struct unlinking how = { .look = kept && !tree->trashed.any };
-	int r;
+	struct unlinking how = { .path = kept ? path : (struct bytes){ 0 } };
+	int r = unlink_name(tree, view, dir, id, inode, &how);
 
-	if (kept)
-		how.path = path;
-	/* Something with the path is in the trash already, which is rare. */
-	r = unlink_name(tree, view, dir, id, inode, &how);
-	if (r == -EEXIST && kept) {
-		how.look = true;
-		r = unlink_name(tree, view, dir, id, inode, &how);
-	}
 	if (r == -ENOSPC && kept) {
 		how = (struct unlinking){ 0 };
 		r = unlink_name(tree, view, dir, id, inode, &how);

@@ -260,6 +260,20 @@ static bool replaces_larger(struct tree *tree, struct view *view, struct inode *
 	       content_size(tree, view, over, &size_over) == 0 && size <= size_over;
 }
 
+/* The readers of the file that has come may not have been allowed to read the one before. */
+static void past_forget(struct tree *tree, const struct backend_node *node)
+{
+	_cleanup_(batch_done) struct batch batch = { 0 };
+	int r;
+
+	batch_past_forget(&batch, node);
+	batch_past_none(&batch, node->session, node->key);
+	r = batch_commit(&batch, tree->backend, BACKEND_ANYWAY | BACKEND_FREES);
+	if (r < 0)
+		log_warning("the history of a file that another user has replaced stays: %s",
+			    strerror(-r));
+}
+
 /* Move one file; over is the file at the new name, or NULL. */
 static int rename_plain(struct tree *tree, struct view *view, struct moving *moving,
 			struct inode *over, uint64_t over_id)
@@ -315,6 +329,8 @@ static int rename_plain(struct tree *tree, struct view *view, struct moving *mov
 	dir_apply(moving->dir, &from_node);
 	if (moving->dir != moving->dir_to)
 		dir_apply(moving->dir_to, &to_node);
+	if (over && inode_is_state(over) && !node_shows_no_more(&moving->node, &over->node))
+		past_forget(tree, &over->node);
 	if (over)
 		unlinking_apply(&unlinking);
 	moving_apply(tree, moving, &copy, steal_ptr(name));

@@ -150,7 +150,6 @@ struct unlinking {
 	bool empty;		  /* set before: a state file's rows are gone already */
 	bool hide;		  /* set before: only its name goes now, and its content with the
 				     last count of the inode */
-	bool look;		  /* set before: look for something with that path in the trash */
 	bool orphaned;		  /* stage has its bytes, for handles of it */
 	bool claimed;		  /* this mount claims it */
 	struct bytes path;	  /* set before: it goes into the trash under it; data NULL: no */

@@ -30,6 +30,7 @@ enum {
 	SECONDS_LEAST = 5, /* between two looks */
 	SECONDS_MOST = 3600,
 	SECONDS_AGAIN = 60, /* when one could not go */
+	SECONDS_THIN = 60,
 	SECONDS_WAIT = 60,
 };
 
@@ -250,8 +251,8 @@ static int64_t expire_all(struct tree *tree)
 
 	expiring.next = expiring.now + SECONDS_MOST * second;
 	/* A session that is removed from now on is due then. */
-	if (tree->trash && tree->trash < SECONDS_MOST * second)
-		look_again(&expiring, expiring.now + tree->trash);
+	if (tree->history && tree->history < SECONDS_MOST * second)
+		look_again(&expiring, expiring.now + tree->history);
 	do
 		r = expire_part(&expiring);
 	while (r > 0 && !tree->stopping);
@@ -273,6 +274,7 @@ static int64_t expire_all(struct tree *tree)
 static void *expire(void *arg)
 {
 	struct tree *tree = arg;
+	int64_t thin_at = tick_now() + SECONDS_THIN * second;
 
 	pthread_mutex_lock(&tree->upkeep->lock);
 	while (!tree->stopping) {
@@ -283,6 +285,13 @@ static void *expire(void *arg)
 			/* Not for long at a time, since the clock may be set. */
 			tick_cond_wait(&tree->upkeep->changed, &tree->upkeep->lock,
 				       tick_now() + MIN(wait, SECONDS_WAIT * second));
+			if (tick_now() < thin_at || tree->stopping)
+				continue;
+			thin_at = tick_now() + SECONDS_THIN * second;
+			pthread_mutex_unlock(&tree->upkeep->lock);
+			if (!tree->backend->read_only && backend_on_duty(tree->backend))
+				history_look_after(tree, time_now());
+			pthread_mutex_lock(&tree->upkeep->lock);
 			continue;
 		}
 		/* A ttl that is set during the check counts. */

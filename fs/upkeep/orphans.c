@@ -153,14 +153,6 @@ static void emit_delete(const struct backend_node *node, struct batch *batch)
 	batch_node_delete(batch, node->ino);
 }
 
-static int delete_one(struct tree *tree, const struct backend_node *node)
-{
-	_cleanup_(batch_done) struct batch batch = { 0 };
-
-	emit_delete(node, &batch);
-	return tree_commit(tree, &batch, BACKEND_ANYWAY | BACKEND_FREES);
-}
-
 /* Delete all of them in one transaction; those that have a path go into the trash. */
 static int delete_together(struct tree *tree, struct view *view, const struct orphans *orphans)
 {
@@ -172,7 +164,7 @@ static int delete_together(struct tree *tree, struct view *view, const struct or
 		struct bytes path = node_trash_path(tree, node);
 
 		if (path.data)
-			r = trash_put(tree, view, node, path, &batch);
+			r = trash_put_single(tree, view, node, path, &batch);
 		else
 			emit_delete(node, &batch);
 	}
@@ -180,28 +172,21 @@ static int delete_together(struct tree *tree, struct view *view, const struct or
 	return r < 0 ? r : tree_commit(tree, &batch, BACKEND_ANYWAY | BACKEND_FREES);
 }
 
-static int trash_one(struct tree *tree, const struct backend_node *node)
+/* On a full disk: one by one, and what is large in parts. */
+static int end_one(struct tree *tree, struct backend_node *node)
 {
-	_cleanup_(batch_done) struct batch batch = { 0 };
+	const struct orphans one = { .node = node, .count = 1 };
 	_cleanup_(view_end) struct view view = { 0 };
-	struct bytes path = node_trash_path(tree, node);
-	int r = path.data ? view_begin(tree, BACKEND_ANYWAY, &view) : -ENOSPC;
+	int r = node_trash_path(tree, node).data ? view_begin(tree, BACKEND_ANYWAY, &view) :
+						   -ENOSPC;
 
 	if (r == 0)
-		r = trash_put(tree, &view, node, path, &batch);
-	view_end(&view);
-	return r < 0 ? r : tree_commit(tree, &batch, BACKEND_ANYWAY | BACKEND_FREES);
-}
-
-/* On a full disk, or of several with one path: one by one, and what is large in parts. */
-static int end_one(struct tree *tree, const struct backend_node *node)
-{
-	int r = trash_one(tree, node);
-
+		r = delete_together(tree, &view, &one);
 	if (r != -ENOSPC)
 		return r;
+	node->target = (struct bytes){ 0 };
 	r = shed_hidden(tree, node);
-	return r < 0 ? r : delete_one(tree, node);
+	return r < 0 ? r : delete_together(tree, &view, &one);
 }
 
 static void end_each(struct tree *tree, const struct orphans *orphans)
@@ -232,9 +217,8 @@ static int delete_orphans(struct tree *tree, bool opening, bool shared)
 {
 	_cleanup_(orphans_done) struct orphans orphans = { .tree = tree };
 	_cleanup_(view_end) struct view view = { 0 };
-	int r;
+	int r = view_begin(tree, BACKEND_ANYWAY | BACKEND_ORPHANS, &view);
 
-	r = view_begin(tree, BACKEND_ANYWAY | BACKEND_ORPHANS, &view);
 	if (r == 0)
 		r = backend_change_list(view.backend, view.snapshot, keep_changed, &orphans);
 	if (r == 0 && shared)

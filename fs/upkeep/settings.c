@@ -25,7 +25,8 @@ static const struct {
 	[SETTING_QUOTA] = { "quota", INT64_MAX, " bytes" },
 	[SETTING_TTL] = { "ttl", INT64_MAX / 1000000000, " s" },
 	[SETTING_GRACE] = { "grace", INT64_MAX / 1000000000, " s" },
-	[SETTING_TRASH] = { "trash", INT64_MAX / 1000000000, " s" },
+	[SETTING_HISTORY] = { "history", INT64_MAX / 1000000000, " s" },
+	[SETTING_HISTORY_SIZE] = { "history_size", INT64_MAX, " bytes" },
 	[SETTING_PAUSE] = { "pause", 1024, " s" },
 	[SETTING_LAYOUT] = { "layout", LAYOUTS_ALL, "" },
 };
@@ -125,8 +126,11 @@ static void apply(struct tree *tree, const struct settings *settings)
 	tree->ttl = (int64_t)choose(settings, SETTING_TTL, (uint64_t)(own->ttl / second)) * second;
 	tree->grace =
 		(int64_t)choose(settings, SETTING_GRACE, (uint64_t)(own->grace / second)) * second;
-	tree->trash =
-		(int64_t)choose(settings, SETTING_TRASH, (uint64_t)(own->trash / second)) * second;
+	tree->history =
+		(int64_t)choose(settings, SETTING_HISTORY, (uint64_t)(own->history / second)) *
+		second;
+	tree->upkeep->history_size = choose(settings, SETTING_HISTORY_SIZE, own->history_size);
+	tree->backend->forgets = !tree->history;
 	tree->pause = (unsigned)choose(settings, SETTING_PAUSE, own->set_pause ? own->pause : 1);
 	if (max_size != tree->upkeep->max_size)
 		backend_set_quota(tree->backend, max_size);

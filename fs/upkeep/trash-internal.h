@@ -8,6 +8,7 @@
 #include "fs/base/batch.h"
 #include "fs/base/entries.h"
 #include "fs/inode/locks.h"
+#include "fs/inode/trashed.h"
 
 #define TRASH_SECOND INT64_C(1000000000) /* nanoseconds */
 
@@ -19,8 +20,6 @@ int homes_of(struct view *view, uint64_t layout, const struct backend_node *home
 
 /* trash-look.c */
 
-/* Cut a number with a blank behind it off the front of the text. */
-bool word_take(struct bytes *text, int64_t *ret_number);
 /* All that is in a directory, each directory before its content. */
 int family_find(struct view *view, uint64_t dir, struct entries *family);
 /* The struct session_look of a session with these homes, and this family below them.  rows: what
@@ -28,9 +27,22 @@ int family_find(struct view *view, uint64_t dir, struct entries *family);
 int family_look(struct view *view, const struct entries *homes,
 		const struct backend_session_stat *rows, const struct entries *family,
 		struct session_look *look);
-/* Parse the name of an entry in the trash; false when it is not one. */
-bool trash_parse(const struct backend_entry *entry, const struct backend_node *node,
-		 struct trash_item *item);
+
+/* Directories that names come to or go from, each once. */
+struct changed_dirs {
+	struct changed_dir *item;
+	size_t count;
+	size_t room;
+};
+/* The inode is borrowed. */
+int changed_dirs_add(struct changed_dirs *dirs, struct inode *dir, int links);
+void changed_dirs_emit(const struct changed_dirs *dirs, struct batch *batch);
+/* After the commit. */
+void changed_dirs_apply(const struct changed_dirs *dirs);
+void changed_dirs_done(struct changed_dirs *dirs);
+
+/* fork.c: an order behind its first word. */
+int fork_order(struct tree *tree, struct bytes order);
 
 /* trash.c */
 
@@ -38,11 +50,5 @@ bool trash_parse(const struct backend_entry *entry, const struct backend_node *n
  * it has in use, or until this time: then it is -EBUSY. */
 int64_t uses_wait_until(const struct tree *tree);
 bool uses_wait(struct tree *tree, int64_t until, int *r);
-
-/* trash-return.c */
-
-/* An entry of the trash; until 0: it cannot come back. */
-void emit_trashed(struct batch *batch, uint64_t id, int64_t removed, int64_t until,
-		  struct bytes name, uint64_t ino);
 
 #endif

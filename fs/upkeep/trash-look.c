@@ -3,21 +3,51 @@
 /* How old and how large a session is, and what lies in the trash. */
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "fs/base/ttl.h"
+#include "fs/tree/tree.h"
 #include "fs/upkeep/trash-internal.h"
+#include "backend/base/array.h"
 
-/* A number with a blank behind it. */
-bool word_take(struct bytes *text, int64_t *ret_number)
+struct changed_dir {
+	struct inode *dir;
+	struct backend_node node; /* as it will be */
+};
+
+int changed_dirs_add(struct changed_dirs *dirs, struct inode *dir, int links)
 {
-	uint64_t number;
+	struct changed_dir *item = dirs->item;
 
-	if (!number_take(text, INT64_MAX, &number) || !text->size || *text->data != ' ')
-		return false;
-	*text = bytes_make(text->data + 1, text->size - 1);
-	*ret_number = (int64_t)number;
-	return true;
+	for (size_t i = 0; i < dirs->count; i++, item++)
+		if (item->dir == dir) {
+			item->node.nlink = (uint32_t)((int64_t)item->node.nlink + links);
+			return 0;
+		}
+	if (ARRAY_ROOM(dirs->item, dirs->count, dirs->room) < 0)
+		return -ENOMEM;
+	item = &dirs->item[dirs->count++];
+	item->dir = dir;
+	dir_changed(dir, links, &item->node);
+	return 0;
+}
+
+void changed_dirs_emit(const struct changed_dirs *dirs, struct batch *batch)
+{
+	for (size_t i = 0; i < dirs->count; i++)
+		batch_dir(batch, &dirs->item[i].dir->node, &dirs->item[i].node);
+}
+
+void changed_dirs_apply(const struct changed_dirs *dirs)
+{
+	for (size_t i = 0; i < dirs->count; i++)
+		dir_apply(dirs->item[i].dir, &dirs->item[i].node);
+}
+
+void changed_dirs_done(struct changed_dirs *dirs)
+{
+	free(dirs->item);
 }
 
 int family_find(struct view *view, uint64_t dir, struct entries *family)
@@ -134,29 +164,6 @@ int session_ttl(struct backend *backend, struct backend_snapshot *snapshot, uint
 	for (size_t i = 0; r == 0 && found == -ENODATA && i < homes.count; i++)
 		found = ASK(&view, xattr_get, homes.item[i].node.ino, BYTES(TRASH_TTL), text);
 	return r < 0 ? r : found;
-}
-
-bool trash_parse(const struct backend_entry *entry, const struct backend_node *node,
-		 struct trash_item *item)
-{
-	struct bytes name = entry->name;
-
-	*item = (struct trash_item){ .id = entry->id,
-				     .ino = node->ino,
-				     .session = node->session,
-				     .home = node->session.data && !node->key.data };
-	if (name.size > 1 && *name.data == '/') {
-		item->single = true;
-		item->removed = node->ctime;
-		item->until = (int64_t)node->rdev;
-		item->made = node->btime;
-		item->name = bytes_make(name.data + 1, name.size - 1);
-		return true;
-	}
-	if (!word_take(&name, &item->removed) || !word_take(&name, &item->until))
-		return false;
-	item->name = name;
-	return true;
 }
 
 struct trash_listing {

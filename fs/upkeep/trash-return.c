@@ -16,20 +16,6 @@
 #include "fs/upkeep/trash-internal.h"
 #include "backend/base/array.h"
 
-void emit_trashed(struct batch *batch, uint64_t id, int64_t removed, int64_t until,
-		  struct bytes name, uint64_t ino)
-{
-	_cleanup_(buf_done) struct buf whole = { 0 };
-
-	/* buf_printf() is for text; a name may hold any byte. */
-	if (buf_printf(&whole, "%" PRId64 " %" PRId64 " ", removed, until) < 0 ||
-	    buf_append_bytes(&whole, name) < 0)
-		batch->error = -ENOMEM;
-	else
-		batch_entry_put(batch, BACKEND_TRASH, id, batch_keep(batch, buf_bytes(&whole)),
-				ino);
-}
-
 /* One entry of the trash, with copies of its own. */
 struct trashed {
 	uint64_t id;
@@ -174,22 +160,20 @@ static int name_is_free(struct tree *tree, struct view *view, struct trashed *tr
 	return 0;
 }
 
-/* Make a state file that again; a packed transcript keeps its session in the trash alone. */
-static void emit_shown(struct backend_node *node, struct bytes name, struct batch *batch)
+/* As what it is again; a packed transcript keeps its session in the trash alone. */
+static void emit_shown(struct backend_node *node, int64_t removed, struct batch *batch)
 {
-	uint32_t kind = names_split(name).kind;
+	const bool state = kind_is_state(node->kind);
 
-	if (!S_ISREG(node->mode) || !node->key.data)
-		return;
-	if (!kind_is_state(kind)) {
+	if (state)
+		node_rewritten(node);
+	else if (S_ISREG(node->mode))
 		node->session = node->key = (struct bytes){ 0 };
-		batch_node_put(batch, node);
-		return;
-	}
-	node->kind = kind;
-	node_rewritten(node);
 	batch_node_put(batch, node);
+	if (!state)
+		return;
 	batch_key_show(batch, node);
+	batch_past_gone(batch, node, removed);
 }
 
 static void regain(struct tree *tree, const struct backend_node *node)
@@ -199,7 +183,7 @@ static void regain(struct tree *tree, const struct backend_node *node)
 
 	if (!inode)
 		return;
-	if (inode->gone && backend_node_copy(node, &copy) == 0) {
+	if ((inode->gone || node_is_trashed(&inode->node)) && backend_node_copy(node, &copy) == 0) {
 		inode->gone = inode->orphaned = inode->lost = false;
 		stage_done(&inode->orphan);
 		inode->orphan = (struct stage){ 0 };
@@ -221,28 +205,14 @@ static struct inode *session_of(const struct trashed *trashed)
 static void emit_restored(const struct trashed *trashed, struct batch *batch)
 {
 	const struct backend_node *node = &trashed->node;
-	const struct inode *session = trashed->item.single ? session_of(trashed) : NULL;
+	const struct inode *session = session_of(trashed);
 	char restored[24];
 
-	if (trashed->item.single && !session && !node->session.data)
+	if (!session && !node->session.data)
 		return;
 	snprintf(restored, sizeof(restored), "%" PRId64, node->ctime / TRASH_SECOND);
 	batch_xattr_put(batch, session ? session->ino : node->ino, BYTES(TRASH_RESTORED),
 			batch_keep(batch, bytes_str(restored)));
-}
-
-/* Put a single file back as it was, where it was. */
-static void emit_single(struct backend_node *node, struct batch *batch)
-{
-	node->rdev = 0;
-	batch_guard_unused(batch, node->ino);
-	if (kind_is_state(node->kind)) {
-		node_rewritten(node);
-		batch_node_put(batch, node);
-		batch_key_show(batch, node);
-	} else {
-		batch_node_put(batch, node);
-	}
 }
 
 static int emit_back(struct tree *tree, struct trashed *trashed, struct batch *batch)
@@ -255,57 +225,47 @@ static int emit_back(struct tree *tree, struct trashed *trashed, struct batch *b
 	if (r < 0)
 		return r;
 	node->ctime = time_now();
+	node->rdev = 0; /* before history, until when it was kept */
 	batch_entry_delete(batch, BACKEND_TRASH, trashed->id);
-	if (trashed->item.single) {
-		emit_single(node, batch);
-	} else if (S_ISDIR(node->mode)) {
-		node->kind = BACKEND_SESSION;
-		batch_node_put(batch, node);
-	} else {
-		emit_shown(node, trashed->base, batch);
-	}
-	batch_entry_put(batch, node->parent, node->entry, trashed->base, node->ino);
+	if (trashed->item.single)
+		batch_guard_unused(batch, node->ino);
+	else
+		node->kind =
+			S_ISDIR(node->mode) ? BACKEND_SESSION : trash_kind(node, trashed->base);
 	emit_restored(trashed, batch);
+	emit_shown(node, trashed->item.removed, batch);
+	batch_entry_put(batch, node->parent, node->entry, trashed->base, node->ino);
 	return batch->error;
-}
-
-/* How the directory changes that homes come back to: once for all of them. */
-static bool parent_changed(const struct group *group, size_t i, struct backend_node *ret_node)
-{
-	struct inode *parent = group->item[i].parent;
-	int links = 0;
-
-	for (size_t j = 0; j < group->count; j++) {
-		if (group->item[j].parent != parent)
-			continue;
-		if (j < i)
-			return false;
-		links += S_ISDIR(group->item[j].node.mode);
-	}
-	dir_changed(parent, links, ret_node);
-	return true;
 }
 
 static int undo_commit(struct tree *tree, struct group *group, struct entries *family)
 {
 	_cleanup_(batch_done) struct batch batch = { 0 };
-	struct backend_node node;
+	_cleanup_(changed_dirs_done) struct changed_dirs parents = { 0 };
 	int r = 0;
 
-	for (size_t i = 0; r == 0 && i < group->count; i++)
-		r = emit_back(tree, &group->item[i], &batch);
+	for (size_t i = 0; r == 0 && i < group->count; i++) {
+		struct trashed *trashed = &group->item[i];
+
+		r = emit_back(tree, trashed, &batch);
+		if (r == 0)
+			r = changed_dirs_add(&parents, trashed->parent,
+					     S_ISDIR(trashed->node.mode));
+	}
 	if (r < 0)
 		return r;
-	for (size_t i = 0; i < family->count; i++)
-		emit_shown(&family->item[i].node, entry_name(&family->item[i]), &batch);
-	for (size_t i = 0; i < group->count; i++)
-		if (parent_changed(group, i, &node))
-			batch_dir(&batch, &group->item[i].parent->node, &node);
+	for (size_t i = 0; i < family->count; i++) {
+		struct backend_node *member = &family->item[i].node;
+
+		member->kind = trash_kind(member, entry_name(&family->item[i]));
+		if (kind_is_state(member->kind))
+			emit_shown(member, group->item->item.removed, &batch);
+	}
+	changed_dirs_emit(&parents, &batch);
 	r = tree_commit(tree, &batch, BACKEND_FREES);
 	quota_void(tree);
-	for (size_t i = 0; r == 0 && i < group->count; i++)
-		if (parent_changed(group, i, &node))
-			dir_apply(group->item[i].parent, &node);
+	if (r == 0)
+		changed_dirs_apply(&parents);
 	return r;
 }
 
@@ -336,7 +296,7 @@ static int judge_undo(struct tree *tree, struct view *view, struct group *group,
 										   -ENOTDIR;
 		if (r == 0)
 			r = name_is_free(tree, view, trashed);
-		if (r == 0 && S_ISDIR(trashed->node.mode) && !trashed->item.single)
+		if (r == 0 && S_ISDIR(trashed->node.mode))
 			r = family_find(view, trashed->node.ino, family);
 	}
 	return r;
@@ -429,12 +389,13 @@ enum { PURGE_OPS = 512 };
 static int mark_purged(struct tree *tree, const struct trashed *trashed)
 {
 	_cleanup_(batch_done) struct batch batch = { 0 };
+	struct trash_item item = trashed->item;
 
-	if (!trashed->item.until)
+	if (!item.until)
 		return 0;
+	item.until = 0;
 	batch_entry_delete(&batch, BACKEND_TRASH, trashed->id);
-	emit_trashed(&batch, trashed->id, trashed->item.removed, 0, trashed->item.name,
-		     trashed->node.ino);
+	emit_trashed(&batch, trashed->id, &item);
 	return tree_commit(tree, &batch, BACKEND_ANYWAY | BACKEND_FREES);
 }
 
@@ -454,12 +415,6 @@ static void emit_unlink(struct tree *tree, const struct entry_copy *member, stru
 	inode->node.parent = node.parent;
 	inode->node.entry = node.entry;
 	inode_forget(tree, inode, 1);
-}
-
-static void emit_delete(uint64_t ino, struct batch *batch)
-{
-	batch_hidden_delete(batch, ino, INT64_MIN);
-	batch_node_delete(batch, ino);
 }
 
 static int purge_member(struct tree *tree, struct entry_copy *member)
@@ -486,10 +441,12 @@ static int purge_member(struct tree *tree, struct entry_copy *member)
 		return r;
 	}
 	batch_entry_delete(&batch, member->parent, member->id);
-	if (r == 0 && !S_ISDIR(member->node.mode) && member->node.nlink > 1)
+	if (r == 0 && !S_ISDIR(member->node.mode) && member->node.nlink > 1) {
 		emit_unlink(tree, member, &batch);
-	else
-		emit_delete(member->node.ino, &batch);
+	} else {
+		batch_hidden_delete(&batch, member->node.ino, INT64_MIN);
+		batch_node_delete(&batch, member->node.ino);
+	}
 	return tree_commit(tree, &batch, BACKEND_ANYWAY | BACKEND_FREES);
 }
 
@@ -532,11 +489,7 @@ static int purge_end(struct tree *tree, const struct trashed *trashed)
 	_cleanup_(batch_done) struct batch batch = { 0 };
 	WITH_WRITE_LOCK(tree);
 
-	batch_entry_delete(&batch, BACKEND_TRASH, trashed->id);
-	if (S_ISDIR(trashed->node.mode))
-		batch_node_delete(&batch, trashed->node.ino);
-	else
-		emit_delete(trashed->node.ino, &batch);
+	trash_delete(&batch, &trashed->node);
 	return tree_commit(tree, &batch, BACKEND_ANYWAY | BACKEND_FREES);
 }
 

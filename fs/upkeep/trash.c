@@ -71,7 +71,6 @@ struct home {
 	struct buf session; /* of a packed transcript, which has none of its own, */
 	struct buf key;	    /* and the key that it keeps in the trash; empty: it is not packed */
 	uint64_t entry;
-	uint64_t entry_to; /* in the trash */
 };
 
 struct trashing {
@@ -263,8 +262,6 @@ static int find_session(struct trashing *trashing)
 		r = homes_of(&trashing->view, tree->layout, &node, node.session, &homes);
 	for (size_t i = 1; r == 0 && i < homes.count; i++)
 		r = find_other(trashing, &homes.item[i].node);
-	for (size_t i = 0; r == 0 && i < trashing->count; i++)
-		r = number_entry(tree, &trashing->home[i].entry_to);
 	return r;
 }
 
@@ -293,22 +290,6 @@ static int judge_session(struct trashing *trashing)
 	return r < 0 ? r : look.changed > trashing->since ? -ECANCELED : 0;
 }
 
-/* Without grace nothing comes back, and moving rows takes room that a full store does not have. */
-static void emit_rows(struct trashing *trashing, const struct backend_node *node)
-{
-	if (trashing->grace)
-		batch_key_hide(&trashing->batch, node);
-	else
-		batch_row_delete(&trashing->batch, node->session, node->key, INT64_MIN, INT64_MAX);
-}
-
-static int64_t until(const struct trashing *trashing, int64_t removed)
-{
-	if (!trashing->grace)
-		return 0;
-	return trashing->grace > INT64_MAX - removed ? INT64_MAX : removed + trashing->grace;
-}
-
 static void emit_files(struct trashing *trashing)
 {
 	for (size_t i = 0; i < trashing->family.count; i++) {
@@ -316,7 +297,7 @@ static void emit_files(struct trashing *trashing)
 		struct backend_node node = member->node;
 
 		if (kind_is_state(node.kind))
-			emit_rows(trashing, &node);
+			trash_rows(&trashing->batch, &node, trashing->grace);
 		else if (!member->noted)
 			continue;
 		node.kind = BACKEND_ORDINARY;
@@ -342,48 +323,14 @@ static void lose(struct tree *tree, uint64_t ino)
 	inode_forget(tree, inode, 1);
 }
 
-static void emit_home(struct trashing *trashing, const struct home *home, int64_t removed)
-{
-	struct backend_node node = home_node(home);
-
-	if (kind_is_state(node.kind))
-		emit_rows(trashing, &node);
-	node.kind = BACKEND_ORDINARY;
-	node.parent = BACKEND_TRASH;
-	node.entry = home->entry_to;
-	batch_node_put(&trashing->batch, &node);
-	batch_entry_delete(&trashing->batch, home->parent->ino, home->entry);
-	emit_trashed(&trashing->batch, node.entry, removed, until(trashing, removed),
-		     buf_bytes(&home->path), node.ino);
-}
-
-/* How the directory changes that homes lie in: once for all of them. */
-static bool parent_changed(const struct trashing *trashing, size_t i, struct backend_node *ret_node)
-{
-	struct inode *parent = trashing->home[i].parent;
-	int links = 0;
-
-	for (size_t j = 0; j < trashing->count; j++) {
-		if (trashing->home[j].parent != parent)
-			continue;
-		if (j < i)
-			return false;
-		links -= inode_is_dir(trashing->home[j].inode);
-	}
-	dir_changed(parent, links, ret_node);
-	return true;
-}
-
 static int trash_commit(struct trashing *trashing)
 {
 	struct tree *tree = trashing->tree;
-	int64_t removed = time_now();
-	struct backend_node node;
-	int r = trash_make(&trashing->view, &trashing->batch);
+	_cleanup_(changed_dirs_done) struct changed_dirs parents = { 0 };
+	const int64_t now = time_now();
+	struct trash_item item = { .removed = now, .until = trash_until(now, trashing->grace) };
+	int r = 0;
 
-	if (r < 0)
-		return r;
-	view_end(&trashing->view);
 	/* Other mounts may be at work in it as well, and make or change something. */
 	for (size_t i = 0; i < trashing->family.count; i++)
 		batch_guard_unused(&trashing->batch, trashing->family.item[i].node.ino);
@@ -391,16 +338,24 @@ static int trash_commit(struct trashing *trashing)
 		if (!inode_is_dir(trashing->home[i].inode))
 			batch_guard_unused(&trashing->batch, trashing->home[i].inode->ino);
 	emit_files(trashing);
-	for (size_t i = 0; i < trashing->count; i++) {
-		emit_home(trashing, &trashing->home[i], removed);
-		if (parent_changed(trashing, i, &node))
-			batch_dir(&trashing->batch, &trashing->home[i].parent->node, &node);
+	for (size_t i = 0; r == 0 && i < trashing->count; i++) {
+		const struct home *home = &trashing->home[i];
+		const struct backend_node node = home_node(home);
+
+		item.name = buf_bytes(&home->path);
+		batch_entry_delete(&trashing->batch, home->parent->ino, home->entry);
+		r = trash_put(tree, &trashing->view, &node, item, &trashing->batch);
+		if (r == 0)
+			r = changed_dirs_add(&parents, home->parent, -inode_is_dir(home->inode));
 	}
+	view_end(&trashing->view);
+	if (r < 0)
+		return r;
+	changed_dirs_emit(&parents, &trashing->batch);
 	/* Keep the lock: the session must not come into use meanwhile. */
 	r = tree_commit_locked(tree, &trashing->batch, BACKEND_FREES);
-	for (size_t i = 0; r == 0 && i < trashing->count; i++)
-		if (parent_changed(trashing, i, &node))
-			dir_apply(trashing->home[i].parent, &node);
+	if (r == 0)
+		changed_dirs_apply(&parents);
 	return r;
 }
 
@@ -430,10 +385,8 @@ static int trash_once(struct tree *tree, struct bytes path, int64_t since, int64
 		r = judge_session(&trashing);
 	if (r == 0)
 		r = trash_commit(&trashing);
-	if (r < 0) {
-		view_end(&trashing.view);
+	if (r < 0)
 		return r;
-	}
 	for (size_t i = 0; i < trashing.family.count; i++)
 		lose(tree, trashing.family.item[i].node.ino);
 	for (size_t i = 0; i < trashing.count; i++)
@@ -497,13 +450,11 @@ int order_purge(struct buf *order, uint64_t id)
 	return buf_printf(order, "purge %" PRIu64, id);
 }
 
-static bool take_verb(struct bytes *order, const char *verb)
+static bool take_verb(struct bytes *order, struct bytes verb)
 {
-	size_t size = strlen(verb);
-
-	if (order->size < size || memcmp(order->data, verb, size) != 0)
+	if (!bytes_starts_with(*order, verb))
 		return false;
-	*order = bytes_make(order->data + size, order->size - size);
+	*order = bytes_make(order->data + verb.size, order->size - verb.size);
 	return true;
 }
 
@@ -511,18 +462,18 @@ int tree_order(struct tree *tree, struct bytes order)
 {
 	int64_t since, grace;
 	uint64_t id;
+	bool undo;
 
-	if (take_verb(&order, "trash "))
+	if (take_verb(&order, BYTES("trash ")))
 		return word_take(&order, &since) && word_take(&order, &grace) && order.size ?
 			       tree_trash(tree, order, since, grace) :
 			       -EINVAL;
-	if (take_verb(&order, "undo "))
-		return number_take(&order, INT64_MAX, &id) && !order.size ?
-			       tree_trash_undo(tree, id) :
-			       -EINVAL;
-	if (take_verb(&order, "purge "))
-		return number_take(&order, INT64_MAX, &id) && !order.size ?
-			       tree_trash_purge(tree, id) :
-			       -EINVAL;
-	return -EINVAL;
+	if (take_verb(&order, BYTES("fork ")))
+		return fork_order(tree, order);
+	undo = take_verb(&order, BYTES("undo "));
+	if (!undo && !take_verb(&order, BYTES("purge ")))
+		return -EINVAL;
+	if (!number_take(&order, INT64_MAX, &id) || order.size)
+		return -EINVAL;
+	return undo ? tree_trash_undo(tree, id) : tree_trash_purge(tree, id);
 }

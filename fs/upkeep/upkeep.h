@@ -30,11 +30,19 @@ int tree_delete_orphans(struct tree *tree, bool opening);
 int tree_reap_orphans(struct tree *tree);
 
 /* What this room keeps of a tree (tree.upkeep). */
+/* history.c: thin what was kept, as of a time; all of it, or what a minute may have changed. */
+int history_thin(struct tree *tree, int64_t now, bool whole);
+int history_thin_removed(struct tree *tree, int64_t now);
+/* The same, each minute. */
+void history_look_after(struct tree *tree, int64_t now);
+
 struct upkeep {
 	/* settings.c: the store's settings as the taker saw them last. */
 	struct settings settings;
 	uint64_t settings_at; /* backend.settings then */
 	uint64_t max_size;
+	uint64_t history_size;
+	int64_t thinned; /* the expirer's: when it looked at all of the history (history.c) */
 	/* expire.c */
 	pthread_t expirer;
 	pthread_mutex_t lock; /* a leaf */

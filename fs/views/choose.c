@@ -21,8 +21,7 @@
 
 enum {
 	FILL_BYTES = 256 << 10, /* put into the stage at once */
-	PATIENCE = 256 << 10,	/* bytes that are read between two checks whether the request is
-				   given up */
+	PATIENCE = 256 << 10,	/* read between two checks whether the request is given up */
 };
 
 /* The request that this thread works for. */
@@ -50,18 +49,14 @@ int check_patience(size_t size)
 
 struct looking {
 	struct window_view *view;
-	int64_t since;	/* the row is made then or later, */
-	int64_t before; /* and before then */
-	int64_t from;	/* index that it has at least, */
-	int64_t to;	/* and at the most */
-	uint64_t most;	/* number of lines to choose, */
-	uint64_t room;	/* and of their bytes */
-	uint64_t count; /* number of lines so far */
-	uint64_t size;
+	int64_t since;	      /* the row is made then or later, */
+	int64_t before;	      /* and before then */
+	int64_t from, to;     /* index that it has at least, and at the most */
+	uint64_t most, room;  /* number of lines to choose, and of their bytes */
+	uint64_t count, size; /* so far */
 	uint64_t sum;
-	int64_t first; /* index of the first one, */
-	int64_t last;  /* and of the last */
-	int64_t final; /* index behind which the search ends */
+	int64_t first, last; /* index of the first one, and of the last */
+	int64_t final;	     /* index behind which the search ends */
 	struct buf out;
 	struct text_reader reader;
 	bool document;		     /* the only row, which is not an item */
@@ -92,6 +87,12 @@ static struct looking looking_at(struct window_view *view, int64_t from, int64_t
 static bool is_text(const struct looking *looking)
 {
 	return looking->view->question->as == QUESTION_TEXT;
+}
+
+/* A document as it was, byte for byte. */
+static bool is_bare(const struct looking *looking)
+{
+	return looking->document && !is_text(looking);
 }
 
 static bool asks_times(const struct question *question)
@@ -154,6 +155,7 @@ static int put_row(struct looking *looking, int64_t index, int64_t created, stru
 	if (view->documents)
 		view->rows.closed |= documents_closed(view);
 	r = is_text(looking) ? text_show(&looking->reader, data, &place, &looking->out) :
+	    is_bare(looking) ? buf_append_bytes(&looking->out, data) :
 			       put_line(looking, data);
 
 	if (r == 0 && looking->out.size >= FILL_BYTES)
@@ -190,7 +192,7 @@ static void looking_end(struct looking *looking)
 static int count_row(void *arg, int64_t index, struct backend_times times, struct bytes data)
 {
 	struct looking *looking = arg;
-	uint64_t size = looking->size + data.size + 1;
+	uint64_t size = looking->size + data.size + !is_bare(looking);
 
 	if (!row_fits(looking, index, data, times.created))
 		return 0;
@@ -239,6 +241,9 @@ static int rows_look(struct looking *looking, bool back, backend_row_time_fn *fn
 	looking->final = back ? looking->from : looking->to;
 	if (of->documents)
 		return documents_look(of, start, back, timed, looking);
+	if (of->as_of.count)
+		return as_of_read(view->backend, view->snapshot, &of->as_of, start, back, timed,
+				  looking);
 	if (of->rows.packed)
 		return unpacked_look(of, start, back, timed, looking);
 	if (asks_times(of->question) || is_text(looking))
@@ -277,7 +282,9 @@ static int list_begin(struct tree *tree, struct inode *of, struct window_view *r
 	ret->rows.version = of->version;
 	ret->rows.generation = of->node.generation;
 	ret->rows.end = of->list.next;
-	ret->document = of->node.kind == BACKEND_SINGLE;
+	ret->document = of->node.kind != BACKEND_LIST;
+	if (question_has_at(ret->question))
+		return as_of_begin(of, 0, ret);
 	/* A draft's rows are its old content. */
 	if (inode_is_draft(of) || ret->document) {
 		r = ASK(view, key_stat, of->node.session, of->node.key, &stat);
@@ -307,17 +314,24 @@ int window_view_begin(struct tree *tree, struct inode *of, struct window_view *v
 	WITH_READ_LOCK(tree);
 	WITH_INODE_LOCK(of);
 
-	if (of->node.kind == BACKEND_HASH)
+	const bool at = question_has_at(view->question);
+	const int64_t time = question_moment(view->question->at, view->rows.now, INT64_MAX);
+
+	if (of->node.kind == BACKEND_HASH && !at)
 		return -ENOENT;
-	if (of->gone)
+	if (of->gone && !view->rows.removed)
 		return 1;
 	if (inode_is_changing(tree, of))
 		return -ESTALE;
 	if (question_gathers(view->question))
 		return directory_begin(tree, of, view);
+	if (kind_is_state(view->rows.removed))
+		return removed_begin(tree, of, view);
+	if (at && !kind_is_state(of->node.kind) && !was_there(&of->node, time))
+		return -ENOENT;
 	if (of->node.kind == BACKEND_ORDINARY && packed_layouts(tree->layout))
 		return unpacked_view_begin(tree, of, view);
-	if (of->node.kind != BACKEND_LIST &&
+	if (of->node.kind != BACKEND_LIST && !(at && kind_is_state(of->node.kind)) &&
 	    (of->node.kind != BACKEND_SINGLE || view->question->as != QUESTION_TEXT))
 		return 0;
 	return of->apart ? -EIO : list_begin(tree, of, view);
@@ -327,6 +341,7 @@ void window_view_end(struct window_view *view)
 {
 	view_end(&view->view);
 	documents_free(view->documents);
+	as_of_done(&view->as_of);
 	unpacked_free(view->unpacked);
 	buf_done(&view->session);
 	buf_done(&view->key);
@@ -400,6 +415,8 @@ static int choose_on(struct window_view *view, struct version **ret_version)
 
 	if (question->first >= 0 && !view->document)
 		looking.most = (uint64_t)question->first;
+	if (is_bare(&looking))
+		looking.most = 1;
 	if (ret_version && (question->bytes < 0 || view->document))
 		looking.version = version_new();
 	r = see_before(&looking);

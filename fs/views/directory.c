@@ -17,35 +17,99 @@ enum { LISTS_BLOCK = 64 /* names that are checked at a time */ };
 
 struct window_listing {
 	struct tree *tree;
+	struct inode *window;
 	struct inode *of;
 	tree_entry_fn *fn;
 	void *arg;
+	int64_t time; /* of at= */
+	bool stopped;
+	struct view view;
 };
+
+/* Whether a directory of now is what its name shows: one that was removed may come before it. */
+static int is_shown_now(struct window_listing *listing, struct bytes name,
+			const struct shown *shown, bool *ret_is)
+{
+	struct inode *inode;
+	int r = tree_lookup(listing->tree, listing->window, name, &inode);
+
+	*ret_is = false;
+	if (r < 0)
+		return r == -ENOENT ? 0 : r;
+	*ret_is = inode_shown(inode)->ino == shown->st.st_ino;
+	inode_forget(listing->tree, inode, 1);
+	return 0;
+}
+
+/* Names that were not there yet are not shown. */
+static int was_shown(struct window_listing *listing, struct bytes name, const struct shown *shown,
+		     bool *ret_was)
+{
+	struct view *view = &listing->view;
+	_cleanup_(backend_node_done) struct backend_node node = { 0 };
+	int r = 0;
+
+	*ret_was = true;
+	if (!view->backend)
+		r = view_begin(listing->tree, BACKEND_ANYWAY, view);
+	if (r == 0)
+		r = ASK(view, node_get, shown->st.st_ino, &node);
+	if (r < 0)
+		return r == -ENOENT ? 0 : r;
+	if (S_ISDIR(node.mode) && node.btime > listing->time) {
+		view_end(view);
+		return is_shown_now(listing, name, shown, ret_was);
+	}
+	*ret_was = was_there(&node, listing->time);
+	return !kind_is_state(node.kind) ?
+		       0 :
+		       as_of_any(view->backend, view->snapshot,
+				 &(struct backend_past_key){ 0, node.session, node.key },
+				 listing->time, *ret_was, ret_was);
+}
 
 static int list_shown_name(void *arg, struct bytes name, struct inode *inode,
 			   const struct shown *shown, uint64_t position)
 {
-	const struct window_listing *listing = arg;
+	struct window_listing *listing = arg;
+	bool was = true;
+	int r = 0;
 
+	if (listing->time != INT64_MAX)
+		r = was_shown(listing, name, shown, &was);
 	/* A sidecar is not listed. */
-	if (S_ISREG(shown->st.st_mode) && bytes_ends_with(name, names_suffix(BACKEND_HASH)) &&
-	    place_kind(listing->tree, listing->of, name) == BACKEND_HASH)
+	else if (S_ISREG(shown->st.st_mode) && bytes_ends_with(name, names_suffix(BACKEND_HASH)) &&
+		 place_kind(listing->tree, listing->of, name) == BACKEND_HASH)
 		return 0;
-	return listing->fn(listing->arg, name, inode, shown, position);
+	if (r < 0 || !was)
+		return r;
+	r = listing->fn(listing->arg, name, inode, shown, position);
+	listing->stopped = r != 0;
+	return r;
 }
 
 static int list_shown(struct tree *tree, const struct inode *dir, uint64_t position, uint64_t end,
 		      tree_entry_fn *fn, void *arg)
 {
 	struct inode *of = dir->window->of;
+	const struct question *question = dir->window->asked->question;
 	struct window_listing listing = {
+		.time = question_moment(question->at, time_now(), INT64_MAX),
 		.tree = tree,
+		.window = (struct inode *)dir,
 		.of = of,
 		.fn = fn,
 		.arg = arg,
 	};
 
-	return list_names(tree, of, position, end, list_shown_name, &listing);
+	int r = position & REMOVED_BIT || removed_is(tree, of) ?
+			0 :
+			list_names(tree, of, position, end, list_shown_name, &listing);
+
+	view_end(&listing.view);
+	if ((r < 0 && r != -EUCLEAN) || listing.stopped || !question_has_at(question))
+		return r;
+	return removed_list(tree, dir, position, end, fn, arg);
 }
 
 /* ---- A list as a directory ---- */

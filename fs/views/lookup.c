@@ -86,11 +86,13 @@ static int gather_once(struct tree *tree, struct window_wanted *wanted, struct i
 }
 
 /* 1: the file has gone. */
-static int open_once(struct tree *tree, struct window_wanted *wanted, struct inode **ret_inode)
+static int open_once(struct tree *tree, struct window_wanted *wanted, uint32_t removed,
+		     struct inode **ret_inode)
 {
 	_cleanup_(window_view_end) struct window_view view = {
 		.question = wanted->asked->question,
 		.rows.now = time_now(),
+		.rows.removed = removed,
 	};
 	bool ages = question_has_ages(view.question);
 	_cleanup_(version_drop) struct version *version = NULL;
@@ -109,15 +111,41 @@ static int open_once(struct tree *tree, struct window_wanted *wanted, struct ino
 	return r < 0 ? r : window_make(tree, wanted, &view, &version, ret_inode);
 }
 
+/* What has the name now; a directory that was made since gives way to one of then. */
+static int now_lookup(struct tree *tree, const struct inode *dir, struct window_wanted *wanted,
+		      uint32_t *ret_removed)
+{
+	const int64_t time = question_moment(wanted->asked->question->at, time_now(), INT64_MAX);
+	int r = removed_is(tree, dir->window->of) ? -ENOENT : shown_lookup(tree, dir, wanted);
+	struct inode *now = wanted->of;
+
+	if (r < 0 || !inode_is_dir(now) || now->node.btime <= time)
+		return r;
+	r = removed_lookup(tree, dir, wanted, ret_removed);
+	if (r == -ENOENT)
+		wanted->of = now;
+	else
+		inode_forget(tree, now, 1);
+	return r == -ENOENT ? 0 : r;
+}
+
 /* The file may have been replaced since its name was looked up: then that is done again. */
 static int lookup_once(struct tree *tree, const struct inode *dir, struct window_wanted *wanted,
 		       struct inode **ret_inode)
 {
-	int r = shown_lookup(tree, dir, wanted);
+	uint32_t kind = 0;
+	int r = now_lookup(tree, dir, wanted, &kind);
 
+	if (r == 0) {
+		r = open_once(tree, wanted, kind, ret_inode);
+		inode_forget(tree, wanted->of, 1);
+	}
+	if (r != -ENOENT || kind || !question_has_at(wanted->asked->question))
+		return r > 0 ? -ESTALE : r;
+	r = removed_lookup(tree, dir, wanted, &kind);
 	if (r < 0)
 		return r;
-	r = open_once(tree, wanted, ret_inode);
+	r = open_once(tree, wanted, kind, ret_inode);
 	inode_forget(tree, wanted->of, 1);
 	return r > 0 ? -ESTALE : r;
 }
@@ -174,7 +202,7 @@ static int open_question(struct tree *tree, struct window_wanted *wanted, struct
 	if (question_gathers(wanted->asked->question))
 		r = TREE_RETRY(tree, gather_once(tree, wanted, ret_inode));
 	else
-		r = TREE_RETRY(tree, open_once(tree, wanted, ret_inode));
+		r = TREE_RETRY(tree, open_once(tree, wanted, 0, ret_inode));
 	return r > 0 ? -ENOENT : r;
 }
 

@@ -29,6 +29,7 @@ static int fill_once(struct tree *tree, struct window *window)
 	_cleanup_(window_view_end) struct window_view view = {
 		.question = window->asked->question,
 		.rows.now = window->rows.now,
+		.rows.removed = window->rows.removed,
 	};
 	int r = window_view_begin(tree, window->of, &view);
 

@@ -11,7 +11,6 @@
 #include "fs/write/write.h"
 
 /* window.c: windows in memory. */
-
 /* The window that shows the same, counted once more; NULL: there is none.  For a list, with the
  * same version and end; with ages, also with the same rows.  No lock is needed. */
 struct inode *window_find(struct tree *tree, const struct window_wanted *wanted);
@@ -38,7 +37,6 @@ int asked_new(struct bytes text, struct question *question, struct asked **ret_a
 void asked_drop(struct asked *asked);
 
 /* choose.c: choosing the rows, and their bytes. */
-
 /* A view of a list for a window; or of a directory with its documents as a list (as=list). */
 struct window_view {
 	struct view view;
@@ -48,16 +46,16 @@ struct window_view {
 	struct documents *documents; /* of the directory, once they are chosen; owned */
 	uid_t uid;		     /* of the directory, */
 	gid_t gid;		     /* too */
-	bool document;		     /* it is a document, and its row is shown as text */
+	bool document;		     /* it is a document, and its row is shown */
+	struct as_of as_of;	     /* with at=; then it has runs */
 	struct unpacked *unpacked;   /* of a packed transcript, once it is read; owned */
 	struct window_rows rows;
-	struct buf session; /* owned, as key */
-	struct buf key;
+	struct buf session, key; /* owned */
 };
-/* Begin it, with the question and rows.now, for a file as it is now.  For a list, rows.version,
- * rows.generation and rows.end are set; for other files nothing begins.  No lock is held, nor
- * needed to read in it.  1: the file has gone; -ENOENT: windows do not show it; -EIO: its key is
- * quarantined. */
+/* Begin it, with the question, rows.now and rows.removed, for a file as it is now.  For a list,
+ * rows.version, rows.generation and rows.end are set; for other files nothing begins.  No lock is
+ * held, nor needed to read in it.  1: the file has gone; -ENOENT: windows do not show it; -EIO:
+ * its key is quarantined. */
 int window_view_begin(struct tree *tree, struct inode *of, struct window_view *view);
 void window_view_end(struct window_view *view);
 /* Choose the rows that are shown, and count their bytes, for which all are read.  If they were read
@@ -99,8 +97,27 @@ int documents_look(struct window_view *view, int64_t start, bool back, backend_r
 mode_t documents_closed(const struct window_view *view);
 void documents_free(struct documents *documents);
 
-/* packed.c: packed transcripts (fs/base/packed.h), as lists. */
+/* Set in positions of a listing behind those of files. */
+#define REMOVED_BIT (UINT64_C(1) << 62)
+/* The kind of anything removed but a state file. */
+enum { REMOVED_PLAIN = -1 };
+/* removed.c: whether a directory, or one above it, was removed. */
+bool removed_is(struct tree *tree, const struct inode *dir);
+/* Names that were removed since at=.  Look one up as wanted->of, or list them. */
+int removed_lookup(struct tree *tree, const struct inode *dir, struct window_wanted *wanted,
+		   uint32_t *ret_kind);
+int removed_list(struct tree *tree, const struct inode *dir, uint64_t position, uint64_t end,
+		 tree_entry_fn *fn, void *arg);
+/* For window_view_begin(): a file that was removed, or (hidden: 0) one whose view has begun. */
+int removed_begin(struct tree *tree, struct inode *of, struct window_view *ret);
+int as_of_begin(struct inode *of, uint64_t hidden, struct window_view *ret);
+/* Whether a file of the store was there at a time, as far as its node says. */
+static inline bool was_there(const struct backend_node *node, int64_t time)
+{
+	return S_ISDIR(node->mode) || node->btime <= time;
+}
 
+/* packed.c: packed transcripts (fs/base/packed.h), as lists. */
 /* As window_view_begin(); nothing begins for a file that cannot be read as one.  Its rows have no
  * times but those that they name. */
 int unpacked_view_begin(struct tree *tree, struct inode *of, struct window_view *ret);
@@ -113,14 +130,12 @@ int unpacked_look(struct window_view *view, int64_t start, bool back, backend_ro
 void unpacked_free(struct unpacked *unpacked);
 
 /* lookup.c */
-
 /* Find or make the wanted window, once the rows are chosen in the view.  *version: their bytes, or
  * NULL; then few are read. */
 int window_make(struct tree *tree, struct window_wanted *wanted, struct window_view *view,
 		struct version **version, struct inode **ret_inode);
 
 /* What struct views has. */
-
 int through_open(struct tree *tree, struct inode *inode, int flags, pid_t pid,
 		 struct handle **ret_handle);
 void through_free(struct tree *tree, struct handle *handle);

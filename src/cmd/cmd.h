@@ -61,7 +61,7 @@ struct command {
 extern const struct command cmd_mount, cmd_umount, cmd_check, cmd_ls, cmd_cat, cmd_append, cmd_put,
 	cmd_rm, cmd_sessions, cmd_stats, cmd_mounts, cmd_import, cmd_export, cmd_backup,
 	cmd_restore, cmd_gc, cmd_config, cmd_events, cmd_compact, cmd_keep, cmd_show, cmd_search,
-	cmd_setup;
+	cmd_setup, cmd_log, cmd_undo, cmd_fork, cmd_forget;
 
 /* Reads the command line, of which argv[0] is the command's name, and does what it says; the exit
  * status. */

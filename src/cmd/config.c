@@ -2,10 +2,11 @@
 /*
  * The settings of a store, for all its mounts.
  *
- * They are in the store itself.  Mounts that write take in changes of ttl, grace, trash, pause,
- * max_size and quota while they live.  The settings that decide what the bytes of a file mean
- * (strict, exact), which path is which session (layout), and where the rows are (table) change only
- * while no mount has the store, so that no two mounts ever go by different rules.
+ * They are in the store itself.  Mounts that write take in changes of ttl, grace, history,
+ * history_size, pause, max_size and quota while they live.  The settings that decide what the
+ * bytes of a file mean (strict, exact), which path is which session (layout), and where the rows
+ * are (table) change only while no mount has the store, so that no two mounts ever go by
+ * different rules.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -285,13 +286,15 @@ const struct command cmd_config = {
 	.arguments = "STORE [KEY[=VALUE]...]",
 	.summary = "show and change the settings of a store",
 	.help = "Prints the settings of the store, all of them or the given KEYs: strict and "
-		"exact (yes or no), max_size, quota, ttl, grace, trash, pause and layout, which "
+		"exact (yes or no), max_size, quota, ttl, grace, history, history_size, pause and "
+		"layout, which "
 		"have the "
 		"values of the options of 'sessfs mount', and the table that has the rows.  "
 		"KEY=VALUE sets one, and KEY= removes it; several change at once.  The store is "
 		"created if it does not exist.",
 	.more = "All mounts that write and all commands follow the settings, and refuse an option "
-		"that differs.  ttl, grace, trash, pause, max_size and quota can change at any "
+		"that differs.  ttl, grace, history, history_size, pause, max_size and quota can "
+		"change at any "
 		"time; "
 		"strict, exact, layout and table can change only while nothing else uses the "
 		"store, "

@@ -30,14 +30,10 @@ static int keep_item(void *arg, const struct trash_item *trashed)
 	if (!name || (trashed->session.data && !session) ||
 	    ARRAY_ROOM(gc->items, gc->n_items, gc->items_room) < 0)
 		return -ENOMEM;
-	gc->items[gc->n_items++] = (struct item){ .id = trashed->id,
-						  .removed = trashed->removed,
-						  .until = trashed->until,
-						  .made = trashed->made,
-						  .single = trashed->single,
-						  .home = trashed->home,
-						  .session = steal_ptr(session),
-						  .name = steal_ptr(name) };
+	gc->items[gc->n_items] =
+		(struct item){ *trashed, steal_ptr(name), steal_ptr(session), false };
+	gc->items[gc->n_items].trashed.name = bytes_str(gc->items[gc->n_items].name);
+	gc->n_items++;
 	return 0;
 }
 
@@ -79,15 +75,6 @@ static int read_trash(struct gc *gc)
 	r = trash_list(gc->backend, snapshot, keep_item, gc);
 	gc->backend->ops->snapshot_end(gc->backend, snapshot);
 	return r;
-}
-
-static void say_trashed(struct gc *gc, const struct item *item, const char *action)
-{
-	const struct trash_item trashed = { .removed = item->removed,
-					    .until = item->until,
-					    .name = bytes_str(item->name) };
-
-	gc_report_trashed(&gc->report, &trashed, action);
 }
 
 void gc_say_wrong(struct gc *gc, const char *name, const char *sentence)
@@ -136,11 +123,11 @@ int gc_purge_overdue(struct gc *gc)
 		const struct item *item = &gc->items[i];
 		int given;
 
-		if (item->until > now)
+		if (item->trashed.until > now)
 			continue;
-		given = gc_give(gc, &text, order_purge(&text, item->id));
+		given = gc_give(gc, &text, order_purge(&text, item->trashed.id));
 		if (given == 0)
-			say_trashed(gc, item, "purge");
+			gc_report_trashed(&gc->report, &item->trashed, "purge");
 		else if (given != -ENOENT)
 			gc_say_failed(gc, item->name, given);
 	}
@@ -150,11 +137,11 @@ int gc_purge_overdue(struct gc *gc)
 static void undo_item(struct gc *gc, struct item *item)
 {
 	_cleanup_(buf_done) struct buf text = { 0 };
-	int r = gc_give(gc, &text, order_undo(&text, item->id));
+	int r = gc_give(gc, &text, order_undo(&text, item->trashed.id));
 
 	item->undone = true;
 	if (r == 0)
-		say_trashed(gc, item, "undo");
+		gc_report_trashed(&gc->report, &item->trashed, "undo");
 	else if (r != -EISDIR &&
 		 (r != -ENOENT || !gc->layout)) /* it may have come back with its session */
 		gc_say_failed(gc, item->name, r);
@@ -166,7 +153,9 @@ static int compare_names(const void *a, const void *b)
 	const struct item *left = a, *right = b;
 	int r = strcmp(left->name, right->name);
 
-	return r ? r : (left->removed > right->removed) - (left->removed < right->removed);
+	return r ? r :
+		   (left->trashed.removed > right->trashed.removed) -
+			       (left->trashed.removed < right->trashed.removed);
 }
 
 /* The first one of which the name is not before this one; they are in the order of names. */
@@ -195,7 +184,7 @@ static struct item *find_newest(struct gc *gc, const char *name)
 
 		if (strcmp(item->name, name) != 0)
 			break;
-		if (!item->until || item->undone)
+		if (!item->trashed.until || item->undone)
 			continue;
 		if (newest)
 			newest->undone = true;
@@ -222,8 +211,9 @@ static bool undo_below(struct gc *gc, const char *dir, const struct item *itself
 
 		if (first && !lies_below(item->name, dir))
 			break;
-		if (!item->single || item->undone || !lies_below(item->name, dir) ||
-		    (itself && (item->removed < itself->made || item->removed > itself->removed)))
+		if (!item->trashed.single || item->undone || !lies_below(item->name, dir) ||
+		    (itself && (item->trashed.removed < itself->trashed.made ||
+				item->trashed.removed > itself->trashed.removed)))
 			continue;
 		undo_item(gc, item);
 		any = true;
@@ -237,7 +227,7 @@ static bool undo_path(struct gc *gc, const char *name)
 
 	if (item)
 		undo_item(gc, item);
-	return ((!item || item->single) && undo_below(gc, name, item)) || item;
+	return ((!item || item->trashed.single) && undo_below(gc, name, item)) || item;
 }
 
 /* By its id: its directory with what was in it, or else what there is of it.  In a store with a
@@ -247,17 +237,17 @@ static bool undo_session(struct gc *gc, const char *id)
 	const struct item *dir = NULL;
 	bool any = false;
 
-	for (int homes = 1; homes >= 0 && (!any || (dir && dir->single)); homes--)
+	for (int homes = 1; homes >= 0 && (!any || (dir && dir->trashed.single)); homes--)
 		for (size_t i = 0; i < gc->n_items && !stop_wanted(); i++) {
 			struct item *item = &gc->items[i];
 
-			if (item->home != homes || !item->session ||
+			if (item->trashed.home != homes || !item->session ||
 			    strcmp(item->session, id) != 0 || item->undone)
 				continue;
 			if (homes)
 				dir = find_newest(gc, item->name);
-			else if (dir &&
-				 (item->removed < dir->made || lies_below(item->name, dir->name)))
+			else if (dir && (item->trashed.removed < dir->trashed.made ||
+					 lies_below(item->name, dir->name)))
 				continue;
 			any |= undo_path(gc, item->name);
 		}
@@ -306,7 +296,8 @@ int gc_list(struct gc *gc)
 	r = read_trash(gc);
 
 	for (size_t i = 0; r == 0 && i < gc->n_items; i++)
-		say_trashed(gc, &gc->items[i], gc->items[i].until ? "trash" : "purge");
+		gc_report_trashed(&gc->report, &gc->items[i].trashed,
+				  gc->items[i].trashed.until ? "trash" : "purge");
 	gc_report_sum(&gc->report);
 	return r;
 }

@@ -25,11 +25,8 @@ struct found {
 };
 
 struct item {
-	uint64_t id;
-	int64_t removed, until, made;
-	bool single;
-	bool home;	      /* a directory of a session, */
-	char *name, *session; /* and whose it is, or NULL */
+	struct trash_item trashed;
+	char *name, *session; /* of it; or NULL */
 	bool undone;	      /* or it is not wanted */
 };
 

@@ -4,10 +4,12 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "backend/base/cleanup.h"
 #include "backend/base/digest.h"
 #include "src/search/index.h"
+#include "src/search/search.h"
 #include "src/mounts/mounts.h"
 
 /* Below the user's cache directory, by a digest of the store's name. */
@@ -96,4 +98,35 @@ int index_beside(const char *store, const char *table, struct backend *backend,
 		r = index_open(path, buf_bytes(&identity), true, ret_index, ret_why);
 	}
 	return r;
+}
+
+static int discard(const char *path)
+{
+	static const char *const ends[] = { "", "-wal", "-shm", "-journal" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(ends); i++) {
+		_cleanup_(freep) char *file = str_printf("%s%s", path, ends[i]);
+
+		if (!file)
+			return -ENOMEM;
+		if (unlink(file) < 0 && errno != ENOENT)
+			return -errno;
+	}
+	return 0;
+}
+
+int index_discard(const char *store)
+{
+	_cleanup_(freep) char *name = NULL, *path = NULL, *why = NULL;
+	int r = mounts_store(store, &name, &why);
+
+	if (r == 0)
+		r = cache_path(name, &path);
+	if (r == 0)
+		r = discard(path);
+	if (r < 0 && r != -ENOENT)
+		return r;
+	freep(&path);
+	path = backend_has_path(store) ? str_printf("%s-search", name) : NULL;
+	return path ? discard(path) : 0;
 }

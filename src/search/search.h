@@ -57,4 +57,7 @@ enum { SEARCH_RANKED = 10000 };
 int search_ask(struct index *index, const struct search_question *question, search_hit_fn *fn,
 	       void *arg);
 
+/* The index of a store goes; the next search makes it again. */
+int index_discard(const char *store);
+
 #endif

@@ -567,7 +567,7 @@ static int open_to_write(struct access *access, const char *store, bool create,
 	const struct backend_options wanted = { .create = create, .table = options->table };
 	const struct tree_options writing = { .strict = options->tree.strict,
 					      .exact = options->tree.exact,
-					      .trash = TRASH_GRACE };
+					      .history = TRASH_GRACE };
 	struct backend *backend;
 	int r = open_owned(store, &wanted, &backend, ret_why);
 

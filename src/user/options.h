@@ -35,7 +35,8 @@ struct options {
 	bool set_quota;
 	bool set_ttl;
 	bool set_grace;
-	bool set_trash;
+	bool set_history;
+	bool set_history_size;
 	bool set_layout;
 	uint64_t layout;	/* a set of layouts: fs/base/layout.h */
 	char *table;		/* NULL: not given, as the next one */

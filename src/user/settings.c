@@ -26,7 +26,8 @@ static bool option_says(const struct options *options, enum setting setting, uin
 		[SETTING_QUOTA] = { options->set_quota, tree->quota },
 		[SETTING_TTL] = { options->set_ttl, (uint64_t)(tree->ttl / second) },
 		[SETTING_GRACE] = { options->set_grace, (uint64_t)(tree->grace / second) },
-		[SETTING_TRASH] = { options->set_trash, (uint64_t)(tree->trash / second) },
+		[SETTING_HISTORY] = { options->set_history, (uint64_t)(tree->history / second) },
+		[SETTING_HISTORY_SIZE] = { options->set_history_size, tree->history_size },
 		[SETTING_PAUSE] = { tree->set_pause, tree->pause },
 		[SETTING_LAYOUT] = { options->set_layout, options->layout },
 	};
@@ -93,9 +94,10 @@ const char *setting_show(enum setting setting, uint64_t value, char text[SETTING
 		return layouts_show(value, text);
 	if (setting == SETTING_TTL && !value)
 		return "never";
-	if (setting == SETTING_MAX_SIZE || setting == SETTING_QUOTA)
+	if (setting == SETTING_MAX_SIZE || setting == SETTING_QUOTA ||
+	    setting == SETTING_HISTORY_SIZE)
 		return show_units(value, "TGMK", sizes, ARRAY_SIZE(sizes), text);
-	if (setting == SETTING_TTL || setting == SETTING_GRACE || setting == SETTING_TRASH)
+	if (setting == SETTING_TTL || setting == SETTING_GRACE || setting == SETTING_HISTORY)
 		return show_units(value, "dhms", times, ARRAY_SIZE(times), text);
 	return show_units(value, "", NULL, 0, text);
 }
@@ -104,7 +106,7 @@ uint64_t setting_default(enum setting setting)
 {
 	static const uint64_t defaults[SETTINGS] = {
 		[SETTING_GRACE] = TRASH_GRACE / 1000000000,
-		[SETTING_TRASH] = TRASH_GRACE / 1000000000,
+		[SETTING_HISTORY] = TRASH_GRACE / 1000000000,
 		[SETTING_PAUSE] = 1,
 	};
 
@@ -115,8 +117,8 @@ void settings_assume(const struct options *options, struct tree_options *tree)
 {
 	if (!options->set_grace)
 		tree->grace = TRASH_GRACE;
-	if (!options->set_trash)
-		tree->trash = TRASH_GRACE;
+	if (!options->set_history)
+		tree->history = TRASH_GRACE;
 }
 
 int64_t setting_time(const struct settings *settings, enum setting setting)

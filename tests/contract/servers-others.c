@@ -886,6 +886,18 @@ static void come_back(int level, const char *sentence)
 		cr_assert_eq(sql_watch_start(sql_of(one)), 0);
 }
 
+/* A server gives up a transaction that nobody goes on with for five seconds, which a slow machine
+ * may take. */
+static void wait_without_end(struct sql *store)
+{
+	cr_assert_eq(sql_ask(store, store->writer.link,
+			     is_mysql() ?
+				     BYTES("SET /*M! idle_transaction_timeout = 0, */ @a = 1") :
+				     BYTES("SET idle_in_transaction_session_timeout = 0"),
+			     NULL),
+		     0);
+}
+
 /* In the middle of a transaction, which has the row of the store: until the mount tells what it
  * uses, if what it knows is locked meanwhile, or else for as long as that would take to begin. */
 static int more_when_told(struct backend_batch *batch)
@@ -919,6 +931,7 @@ Test(others, come_while_a_long_transaction_is_made_and_are_told_of_uses_behind_i
 	one = shared_store(0, NULL);
 	cr_assert_eq(backend_use(one, 5, true), 1);
 	two = shared_store(0, one);
+	wait_without_end(sql_of(one));
 	cr_expect_eq(one->ops->commit(one, &batch, 0), 0);
 	/* It cannot go back, so that this would be missing if it had been given up. */
 	cr_expect_str_eq(rows_of(one, S, K), "0=1 1=2");

@@ -467,7 +467,7 @@ def test_all_that_takes_room_is_refused_at_the_quota_and_nothing_is_lost(box):
 
 
 def test_df_tells_of_the_quota(box):
-    mount, path = box.session(options=[f"max_size={QUOTA}", "trash=0"])
+    mount, path = box.session(options=[f"max_size={QUOTA}", "history=0"])
     at = lambda name: os.path.join(path, name)
 
     def sane(what):

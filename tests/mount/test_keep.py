@@ -517,7 +517,7 @@ class Place:
 
     def keep_nothing_else(self):
         """What is removed through the mount is gone."""
-        do(self.box, "config", self.store, "trash=0")
+        do(self.box, "config", self.store, "history=0")
 
 
 def both(test):
@@ -722,7 +722,7 @@ def test_a_session_in_use_is_not_removed(box):
 
 
 def test_a_mount_forgets_what_was_removed_and_knows_what_came_back(box):
-    place = Place(box, True, {"old": 40}, options=["trash=0"])
+    place = Place(box, True, {"old": 40}, options=["history=0"])
     path = place.mount.at("old/agent.json")
     same(read(path), b'{"turns": 1}\n', "before")
     os.stat(place.mount.at("old/deep/er"))

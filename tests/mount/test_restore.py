@@ -134,7 +134,7 @@ def test_a_store_that_was_copied_as_sql_text_is_one_of_ours_and_shrinks(box):
     with contextlib.closing(sqlite3.connect(mount.store)) as base, \
             contextlib.closing(sqlite3.connect(copy)) as other:
         other.executescript("\n".join(base.iterdump()))
-    mount = box.mount(copy, options=["trash=0"])
+    mount = box.mount(copy, options=["history=0"])
     same(numbers_of(copy), numbers_of(box.mounts[0].store), f"{NUMBERS}")
     same(read(mount.at("s", "l.jsonl")), b"[1]\ntorn", "its bytes")
     before = os.stat(copy).st_size

@@ -201,7 +201,7 @@ Test(options, a_ttl_is_a_time_or_never)
 	cr_assert(refused("ttl=-1d", "'ttl=-1d'"));
 	cr_assert(refused("ttl=999999999y", "ttl=30d"));
 	cr_assert(refused("ttl", "'ttl'"));
-	cr_assert(refused("trash=never", "'trash=never'"), "it is not for ever");
+	cr_assert(refused("history=never", "'history=never'"), "it is not for ever");
 	cr_assert(refused("grace=never", "'grace=never'"));
 }
 

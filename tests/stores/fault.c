@@ -137,6 +137,7 @@ BACKEND_SCANS
 BACKEND_CHANGES
 BACKEND_SHARED
 BACKEND_UPKEEP
+BACKEND_HISTORY
 #undef CALL
 #undef READ_ROWS
 /* clang-format on */
@@ -222,6 +223,7 @@ static const struct backend_snapshots fault_snapshots = {
 	.snapshot_keep = wrapper_snapshot_keep,
 };
 static const struct backend_upkeep fault_upkeep = { BACKEND_UPKEEP WRAPPER_UPKEEP };
+static const struct backend_history fault_history = { BACKEND_HISTORY };
 static const struct backend_ops fault_ops = {
 	.name = "fault",
 	.close = fault_close,
@@ -235,6 +237,7 @@ static const struct backend_ops fault_ops = {
 	.shared = &fault_shared,
 	.snapshots = &fault_snapshots,
 	.upkeep = &fault_upkeep,
+	.history = &fault_history,
 };
 /* clang-format on */
 

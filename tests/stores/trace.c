@@ -200,6 +200,7 @@ BACKEND_JOINED
 BACKEND_CHANGES
 BACKEND_SHARED
 BACKEND_UPKEEP
+BACKEND_HISTORY
 #undef CALL
 #undef READ
 #undef READ_ROWS
@@ -287,6 +288,7 @@ static const struct backend_snapshots trace_snapshots = {
 	.snapshot_keep = wrapper_snapshot_keep,
 };
 static const struct backend_upkeep trace_upkeep = { BACKEND_UPKEEP WRAPPER_UPKEEP };
+static const struct backend_history trace_history = { BACKEND_HISTORY };
 static const struct backend_joined trace_joined = { BACKEND_JOINED };
 static const struct backend_ops trace_ops = {
 	.name = "trace",
@@ -302,6 +304,7 @@ static const struct backend_ops trace_ops = {
 	.shared = &trace_shared,
 	.snapshots = &trace_snapshots,
 	.upkeep = &trace_upkeep,
+	.history = &trace_history,
 };
 /* clang-format on */
 

@@ -991,7 +991,7 @@ static bool memory_falls_below(int64_t limit)
 SqliteStore(append, and_reading_give_memory_back_when_nobody_comes)
 {
 	/* What a few connections need by themselves, of which there may be one more at any time. */
-	enum { LINE = 64 << 10, LINES = 64, LITTLE = 1536 << 10 };
+	enum { LINE = 64 << 10, LINES = 64, LITTLE = 1920 << 10 };
 	struct handle *handle = appender("s/l.jsonl");
 	static char line[LINE + 1];
 	_cleanup_(buf_done) struct buf content = { 0 };

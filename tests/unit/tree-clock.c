@@ -10,13 +10,14 @@
 #include "fs/api/trash.h"
 #include "fs/inode/locks.h"
 #include "backend/base/tick.h"
+#include "tests/unit/clock.h"
 #include "tests/unit/until.h"
 #include "tests/unit/world.h"
 
 enum { HOURS_2 = 7200 };
 
 /* What the clock was set back by, in seconds.  The linker's --wrap option prescribes the names. */
-static atomic_long set_back;
+atomic_long clock_set_back;
 
 int __real_clock_gettime(clockid_t clock, struct timespec *time);
 int __wrap_clock_gettime(clockid_t clock, struct timespec *time);
@@ -26,7 +27,7 @@ int __wrap_clock_gettime(clockid_t clock, struct timespec *time)
 	int r = __real_clock_gettime(clock, time);
 
 	if (r == 0 && clock == CLOCK_REALTIME)
-		time->tv_sec -= set_back;
+		time->tv_sec -= clock_set_back;
 	return r;
 }
 
@@ -47,7 +48,7 @@ SqliteStore(clock, that_is_set_back_keeps_no_rows_of_unlinked_files)
 	save("s/k.json", "1");
 	cr_assert_str_eq(rows_of_k(), "1");
 	cr_assert_eq(unlinked("s/k.json"), 0);
-	set_back = HOURS_2;
+	clock_set_back = HOURS_2;
 	cr_assert(comes_to(rows_of_k, "NULL"), "the rows are there: %s", rows_of_k());
 }
 
@@ -60,7 +61,7 @@ SqliteStore(clock, that_is_set_back_holds_up_no_writer_that_pauses)
 	save("s/k.json", "1");
 	handle = open_at("s/k.json", O_WRONLY | O_TRUNC);
 	write_at(handle, 0, BYTES("2"));
-	set_back = HOURS_2;
+	clock_set_back = HOURS_2;
 	cr_assert(comes_to(rows_of_k, "2"), "the rows are: %s", rows_of_k());
 	close_handle(handle);
 }
@@ -70,9 +71,9 @@ SqliteStore(clock, that_is_set_forward_and_back_holds_up_no_times)
 	struct stat st = { .st_mtim = { .tv_sec = 5 } };
 	struct handle *handle = open_at("s/plain", O_CREAT | O_WRONLY);
 
-	set_back = -HOURS_2;
+	clock_set_back = -HOURS_2;
 	write_at(handle, 0, BYTES("text"));
-	set_back = HOURS_2;
+	clock_set_back = HOURS_2;
 	close_handle(handle);
 	cr_assert_eq(set_attr("s/plain", &st, TREE_SET_MTIME), 0);
 	world_settle();
@@ -107,13 +108,13 @@ SqliteStore(clock, that_is_set_back_holds_up_nothing_that_is_to_be_purged)
 	cr_assert_eq(tree_trash(world_tree, BYTES("s"), INT64_MAX, 0), 0);
 	cr_assert_str_eq(trashed(), "1");
 	world_options.expires = true;
-	set_back = -HOURS_2;
+	clock_set_back = -HOURS_2;
 	world_reopen();
 	while (!has_looked())
 		usleep(20000);
 	cr_assert(comes_to(trashed, "0"), "it is there: %s", trashed());
 	make_dir("s");
-	set_back = 0;
+	clock_set_back = 0;
 	cr_assert_eq(tree_trash(world_tree, BYTES("s"), INT64_MAX, 0), 0);
 	wake_expirer();
 	cr_assert(comes_to(trashed, "0"), "it is there: %s", trashed());
@@ -204,7 +205,7 @@ static void expire_behind(int error)
 {
 	make_three(error);
 	keeping.ttls = true;
-	set_back = -HOURS_2;
+	clock_set_back = -HOURS_2;
 	world_options.expires = true;
 	world_reopen();
 }

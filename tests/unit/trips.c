@@ -44,6 +44,7 @@ static const char *asked(void)
 	BACKEND_CHANGES
 	BACKEND_SHARED
 	BACKEND_JOINED
+	BACKEND_HISTORY
 	if (counts.commit)
 		end += sprintf(end, " commit %llu", (unsigned long long)counts.commit);
 	if (counts.trips > trips)

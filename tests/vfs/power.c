@@ -21,6 +21,8 @@
 #include <unistd.h>
 
 #include "fs/api/check.h"
+#include "fs/api/history.h"
+#include "fs/upkeep/upkeep.h"
 #include "fs/content/content.h"
 #include "fs/tree/tree.h"
 #include "fs/write/write.h"
@@ -444,6 +446,28 @@ static void do_checkpoint(struct load *load)
 	STEP(load, other_runs(load, ANY(load, modes)));
 }
 
+/* Nothing that can be seen of now changes. */
+static void do_thin(struct load *load)
+{
+	STEP(load,
+	     history_thin(world_tree,
+			  nanoseconds_now + (int64_t)chance(load, 8) * INT64_C(86400000000000),
+			  true));
+}
+
+static void do_fork(struct load *load)
+{
+	char to[16];
+	struct history_fork fork = {
+		.session = BYTES("s"), .time = INT64_MAX, .first = INT64_MIN, .last = INT64_MAX
+	};
+	uint64_t rows;
+
+	snprintf(to, sizeof(to), "fork%u", load->number++ % 3);
+	fork.to = bytes_str(to);
+	STEP(load, tree_fork(world_tree, &fork, &rows));
+}
+
 static void do_settle(struct load *load)
 {
 	mark(load, BEGUN);
@@ -465,6 +489,7 @@ static void do_pause(struct load *load)
 
 static void begin_load(struct load *load)
 {
+	world_options.history = INT64_C(7 * 86400000000000);
 	place_must_open(place_path("load"));
 	cr_assert_eq(sqlite3_open(place_store(place_path("load")), &load->other), SQLITE_OK);
 	sqlite3_busy_timeout(load->other, 600000);
@@ -497,7 +522,8 @@ static const struct {
 	{ do_rename_dir, 3 }, { do_mkdir, 5 },		{ do_rmdir, 2 },
 	{ do_cut, 3 },	      { do_chmod, 2 },		{ do_sync, 10 },
 	{ do_sql, 4 },	      { do_checkpoint, 6 },	{ do_settle, 4 },
-	{ do_pause, 3 },      { do_remount, 2 },
+	{ do_pause, 3 },      { do_remount, 2 },	{ do_thin, 3 },
+	{ do_fork, 3 },
 };
 
 static void do_any(struct load *load)

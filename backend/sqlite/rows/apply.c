@@ -6,6 +6,7 @@
 #include "backend/sqlite/store/error.h"
 #include "backend/sqlite/store/feed.h"
 #include "backend/sqlite/owner/mounts.h"
+#include "backend/sqlite/rows/past.h"
 #include "backend/sqlite/rows/read.h"
 #include "backend/sqlite/store/setting.h"
 #include "backend/sqlite/rows/shift.h"
@@ -30,13 +31,14 @@ struct recipe {
 	apply_fn *apply; /* instead */
 };
 
-static apply_fn apply_row_put, apply_shift, apply_node_put, apply_node_set, apply_change_done,
-	apply_guard, apply_claim, apply_lease, apply_lock, apply_setting;
+static apply_fn apply_row_put, apply_row_delete, apply_past, apply_shift, apply_node_put,
+	apply_node_set, apply_change_done, apply_guard, apply_claim, apply_lease, apply_lock,
+	apply_setting;
 
 static const struct recipe recipes[BACKEND_OP_TYPES] = {
 	[BACKEND_ROW_INSERT] = { { SQL_ROW_INSERT }, "sk@DCUv", true, NULL },
 	[BACKEND_ROW_PUT] = { { SQL_ROW_PUT }, "sk@DCUv", true, apply_row_put },
-	[BACKEND_ROW_DELETE] = { { SQL_ROW_DELETE }, "sk@t", true, NULL },
+	[BACKEND_ROW_DELETE] = { { SQL_ROW_DELETE }, "sk@t", true, apply_row_delete },
 	[BACKEND_KEY_MOVE] = { { SQL_KEY_CLEAR_TARGET, SQL_KEY_MOVE }, "skSKv", true, NULL },
 	[BACKEND_ROWS_SHIFT] = { { SQL_NONE }, "", true, apply_shift },
 	[BACKEND_KEY_HIDE] = { { SQL_TRASH_MAKE, SQL_KEY_HIDE, SQL_KEY_HIDDEN },
@@ -48,6 +50,11 @@ static const struct recipe recipes[BACKEND_OP_TYPES] = {
 			       true,
 			       NULL },
 	[BACKEND_HIDDEN_DELETE] = { { SQL_TRASH_MAKE, SQL_HIDDEN_DELETE }, "i@t", true, NULL },
+	[BACKEND_PAST_COPY] = { { SQL_NONE }, "", true, apply_past },
+	[BACKEND_ROWS_COPY] = { { SQL_NONE }, "", true, apply_past },
+	[BACKEND_PAST_NOTE] = { { SQL_NONE }, "", true, apply_past },
+	[BACKEND_PAST_MERGE] = { { SQL_NONE }, "", true, apply_past },
+	[BACKEND_PAST_FORGET] = { { SQL_NONE }, "", true, apply_past },
 	[BACKEND_NODE_PUT] = { { SQL_NONE }, "", false, apply_node_put },
 	[BACKEND_NODE_SET] = { { SQL_NONE }, "", false, apply_node_set },
 	[BACKEND_NODE_DELETE] = { { SQL_NODE_DELETE, SQL_NODE_XATTRS_DELETE, SQL_NODE_CHUNKS_DELETE,
@@ -172,10 +179,21 @@ static int apply_row_put(struct sqlite_conn *conn, const struct backend_op *op, 
 	return apply_recipe(conn, &ensure, op, now);
 }
 
+static int apply_row_delete(struct sqlite_conn *conn, const struct backend_op *op, const char *now)
+{
+	return op->created ? sqlite_past_delete_later(conn, op) :
+			     apply_recipe(conn, &recipes[BACKEND_ROW_DELETE], op, now);
+}
+
 static int apply_shift(struct sqlite_conn *conn, const struct backend_op *op, const char *now)
 {
 	(void)now;
 	return sqlite_shift(conn, op);
+}
+
+static int apply_past(struct sqlite_conn *conn, const struct backend_op *op, const char *now)
+{
+	return sqlite_past_apply(conn, op, now);
 }
 
 static void bind_optional(sqlite3_stmt *statement, int index, struct bytes text, bool blob)
@@ -410,6 +428,8 @@ static int apply_op(struct sqlite_conn *conn, const struct backend_op *op, const
 	const struct recipe *recipe;
 	int r = check_op(conn->store, op);
 
+	if (r == 0)
+		r = sqlite_past_keep(conn, op, now);
 	if (r < 0)
 		return r;
 	recipe = &recipes[op->type];
@@ -456,7 +476,8 @@ int sqlite_apply(struct sqlite_conn *conn, const struct backend_op *ops, size_t 
 		 const char *now)
 {
 	/* With triggers, SQLite would hold all of them at once. */
-	bool rows = !conn->store->writer_triggers && are_rows(ops, count);
+	bool rows = !conn->store->writer_triggers && conn->store->layout.has_created &&
+		    are_rows(ops, count);
 	int r = rows ? apply_rows(conn, ops, now) : apply_op(conn, ops, now);
 
 	return r < 0 ? r : rows ? SQLITE_ROWS : 1;

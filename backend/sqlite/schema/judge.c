@@ -98,7 +98,7 @@ int sqlite_judge(struct sqlite *store, const struct backend_options *options, co
 	int64_t version = ours ? MAX(look->version, look->user_version) : look->version;
 	int r;
 
-	if (version && version != SQLITE_SCHEMA_FORMAT)
+	if (version && (version < SQLITE_SCHEMA_FORMAT - 1 || version > SQLITE_SCHEMA_FORMAT))
 		return refuse_format(path, version, ret_why);
 	r = choose_table(store, options, look, path, ret_why);
 	if (r == 0)

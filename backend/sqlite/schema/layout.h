@@ -18,6 +18,7 @@ struct sqlite_layout {
 	atomic_bool has_updated; /* updated_at */
 	/* And AgentScope's version, for the writer alone: it comes and goes as the table does. */
 	bool has_version;
+	bool has_past;	    /* the store keeps rows (rows/past.c) */
 	bool runs_triggers; /* of other programs, when a guest writes (sqlite/commit.c) */
 };
 

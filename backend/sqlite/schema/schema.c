@@ -41,6 +41,36 @@ static const char rows_table[] =
 	"  PRIMARY KEY (session_id, state_key, item_index)\n"
 	")";
 
+#define PAST_TABLE                                                                                 \
+	"CREATE TABLE {schema}sessfs_past (\n"                                                     \
+	"  -- What changes of rows have taken away (backend/history.h).  Times are nanoseconds "   \
+	"since 1970.\n"                                                                            \
+	"  n          INTEGER PRIMARY KEY, -- rises\n"                                             \
+	"  ino        INTEGER NOT NULL DEFAULT 0, -- of a removed file, which had the key\n"       \
+	"  session_id NOT NULL,\n"                                                                 \
+	"  state_key  NOT NULL,\n"                                                                 \
+	"  until      INTEGER NOT NULL, -- it was so until then\n"                                 \
+	"  what       INTEGER NOT NULL, -- 0 a row; 1 no row from item_index to last_index; 2 "    \
+	"rows "                                                                                    \
+	"\n"                                                                                       \
+	"             -- from item_index on moved by last_index; 3 nothing is kept from "          \
+	"item_index "                                                                              \
+	"\n"                                                                                       \
+	"             -- to last_index, two times; 4 all was put back as of item_index\n"          \
+	"  item_index INTEGER NOT NULL,\n"                                                         \
+	"  last_index INTEGER NOT NULL,\n"                                                         \
+	"  late       INTEGER NOT NULL DEFAULT 0, -- so much after until it was written\n"         \
+	"  pid        INTEGER NOT NULL DEFAULT 0, -- process of the mount; 0: another program\n"   \
+	"  bytes      INTEGER NOT NULL DEFAULT 0, -- of state_data\n"                              \
+	"  created_at,\n"                                                                          \
+	"  updated_at,\n"                                                                          \
+	"  version,\n"                                                                             \
+	"  state_data\n"                                                                           \
+	");\n"                                                                                     \
+	"CREATE INDEX {schema}sessfs_past_key ON sessfs_past (ino, session_id, state_key, "        \
+	"until,\n"                                                                                 \
+	"  item_index);\n"
+
 /*
  * Names, symbolic links' targets and attributes are any bytes, so they are stored as BLOB always:
  * to SQLite a text and a blob of the same bytes are two different values.  Ids are text, as in the
@@ -132,8 +162,8 @@ static const char tables[] =
 	"  rewritten     INTEGER NOT NULL DEFAULT 1, -- 0: rows were added behind the last one\n"
 	"  PRIMARY KEY (session_id, state_key)\n"
 	") WITHOUT ROWID;\n"
-	"INSERT INTO {schema}sessfs_meta (key, value) VALUES ('stamp', 0), ('below', 0);\n"
-	"CREATE TABLE {schema}sessfs_feed (\n"
+	"INSERT INTO {schema}sessfs_meta (key, value) VALUES ('stamp', 0), ('below', "
+	"0);\n" PAST_TABLE "CREATE TABLE {schema}sessfs_feed (\n"
 	"  -- What a mount has changed, until all others know it: a row each node, name or key.\n"
 	"  n             INTEGER PRIMARY KEY, -- rises by one\n"
 	"  mount         INTEGER NOT NULL,    -- that has changed it\n"
@@ -200,6 +230,68 @@ static const char tables[] =
 	" AND (old.session_id IS NOT new.session_id\n"                                             \
 	"        OR old.state_key IS NOT new.state_key OR old.item_index IS NOT new.item_index)"
 
+/*
+ * What is taken away is kept: a row that is deleted or changed, one that is replaced, of
+ * which a trigger of DELETE need not hear, and that there was none where one comes, since the
+ * created_at of other programs is exact to a second only.  Behind the last one "from here on" is
+ * said once for all.
+ *
+ * SQL knows no time of a transaction.  So what other programs write within PAUSE of one another,
+ * and SPAN altogether, is one change: it has the time of the first.  Where our own connections
+ * run the triggers, they say the time ('moment' in sessfs_meta, while the transaction lasts;
+ * negative: what it takes away is not kept).
+ */
+#define NOW                                                                                        \
+	"((CAST(strftime('%s', 'now') AS INTEGER) * 1000 + "                                       \
+	"CAST(substr(strftime('%f', 'now'), 4) AS INTEGER)) * 1000000)"
+#define PAUSE "100000000"
+#define SPAN "5000000000"
+#define MOMENT                                                                                     \
+	"coalesce((SELECT value FROM sessfs_meta WHERE key = 'moment'), (SELECT until FROM "       \
+	"sessfs_past WHERE n = (SELECT max(n) FROM sessfs_past) AND "                              \
+	"pid = 0 AND what < 2 AND " NOW " - until - late BETWEEN 0 AND " PAUSE " AND " NOW         \
+	" - until < " SPAN "), " NOW ")"
+#define PID "coalesce((SELECT value FROM sessfs_meta WHERE key = 'moment_pid'), 0)"
+#define KEEPS                                                                                      \
+	"coalesce((SELECT value FROM sessfs_meta WHERE key = 'setting:history'), '1') <> '0' AND " \
+	"coalesce((SELECT value FROM sessfs_meta WHERE key = 'moment'), 0) >= 0"
+#define KNOWN_TYPES(row)                                                                           \
+	"typeof(" row ".session_id) = 'text' AND typeof(" row ".state_key) = 'text' AND "          \
+	"typeof(" row ".item_index) = 'integer'"
+#define PLACE_OF(row)                                                                              \
+	"session_id = " row ".session_id AND state_key = " row ".state_key AND item_index = " row  \
+	".item_index"
+/* clang-format off */
+/* Other programs may drop this column, and add it: a query of its own asks for it, and without it
+ * takes the value of that name from the query around it.  So none of their statements fails. */
+#define IF_THERE(column, row) "(SELECT " column " FROM {rows} x WHERE " PLACE_OF(row) ")"
+/* The row that stands in the place of another.  An upsert has kept it before already. */
+#define KEEP(row, condition) \
+	"  INSERT INTO sessfs_past (session_id, state_key, until, late, pid, what, item_index,\n" \
+	"      last_index, bytes, created_at, updated_at, version, state_data)\n" \
+	"    SELECT session_id, state_key, m, " NOW " - m, " PID ", 0, item_index, item_index,\n" \
+	"      coalesce({octets}, 0), " IF_THERE("created_at", row) ",\n" \
+	"      " IF_THERE("updated_at", row) ",\n" \
+	"      " IF_THERE("version", row) ", state_data\n" \
+	"    FROM {rows}, (SELECT " MOMENT " AS m, NULL AS created_at, NULL AS updated_at, " \
+		"0 AS version)\n" \
+	"    WHERE " PLACE_OF(row) " AND " KNOWN_TYPES(row) " AND " KEEPS condition "\n" \
+	"      AND NOT EXISTS (SELECT 1 FROM sessfs_past p WHERE n = (SELECT max(n) FROM\n" \
+	"        sessfs_past) AND ino = 0 AND what = 0 AND until = m AND " PLACE_OF(row) "\n" \
+	"        AND state_data IS {rows}.state_data);\n"
+/* clang-format on */
+#define KEEP_NONE(last, condition)                                                                 \
+	"  INSERT INTO sessfs_past (session_id, state_key, until, late, pid, what, item_index, "   \
+	"last_index)\n    SELECT new.session_id, new.state_key, m, " NOW " - m, " PID              \
+	", 1, new.item_index, " last "\n    FROM (SELECT " MOMENT " AS m) WHERE " KNOWN_TYPES(     \
+		"new") " AND " KEEPS condition "\n      AND NOT coalesce((SELECT item_index = "    \
+		       "new.item_index OR (what = 1 AND "                                          \
+		       "last_index >= new.item_index)\n        FROM sessfs_past WHERE ino = 0 "    \
+		       "AND session_id = "                                                         \
+		       "new.session_id AND state_key = new.state_key\n        AND until = m AND "  \
+		       "item_index <= "                                                            \
+		       "new.item_index ORDER BY item_index DESC LIMIT 1), 0);\n"
+
 #define BELOW "coalesce((SELECT value FROM sessfs_meta WHERE key = 'below'), 1)"
 
 /* clang-format off */
@@ -208,16 +300,24 @@ static const char triggers[] =
 	"  UPDATE sessfs_meta SET value = EXISTS (SELECT 1 FROM {rows}\n"
 	"    WHERE session_id = new.session_id AND state_key = new.state_key\n"
 	"      AND item_index >= new.item_index) WHERE key = 'below';\n"
+	KEEP("new", "")
 	"END;\n"
 	"CREATE TRIGGER main.sessfs_row_insert AFTER INSERT ON {rows} BEGIN\n"
 	NEXT_STAMP LOG("new", NONE_DELETED, BELOW, "")
+	KEEP_NONE("CASE WHEN " BELOW " THEN new.item_index ELSE " NONE_DELETED " END", "")
 	"END;\n"
-	"CREATE TRIGGER main.sessfs_row_delete AFTER DELETE ON {rows} BEGIN\n"
-	NEXT_STAMP LOG("old", "old.item_index", "1", "")
+	"CREATE TRIGGER main.sessfs_row_delete BEFORE DELETE ON {rows} BEGIN\n"
+	NEXT_STAMP LOG("old", "old.item_index", "1", "") KEEP("old", "")
 	"END;\n"
 	"CREATE TRIGGER main.sessfs_row_update\n"
 	"AFTER UPDATE OF session_id, state_key, item_index, state_data ON {rows} BEGIN\n"
 	NEXT_STAMP LOG("new", NONE_DELETED, "1", "") LOG("old", "old.item_index", "1", KEY_MOVED)
+	KEEP_NONE("new.item_index", KEY_MOVED)
+	"END;\n"
+	"CREATE TRIGGER main.sessfs_row_replace\n"
+	"BEFORE UPDATE OF session_id, state_key, item_index, state_data ON {rows} BEGIN\n"
+	KEEP("old", " AND (old.state_data IS NOT new.state_data OR (1" KEY_MOVED "))")
+	KEEP("new", KEY_MOVED)
 	"END;\n";
 /* clang-format on */
 
@@ -233,6 +333,7 @@ static const char drop_triggers[] = "DROP TRIGGER IF EXISTS main.sessfs_row_befo
 				    "DROP TRIGGER IF EXISTS main.sessfs_row_insert; "
 				    "DROP TRIGGER IF EXISTS main.sessfs_row_update; "
 				    "DROP TRIGGER IF EXISTS main.sessfs_row_delete; "
+				    "DROP TRIGGER IF EXISTS main.sessfs_row_replace; "
 				    "DROP TRIGGER IF EXISTS main.sessfs_row_updated_at";
 
 static const char log_everything[] =
@@ -377,6 +478,16 @@ int sqlite_schema_intact(struct sqlite_conn *conn, bool *ret_intact)
 	int r = sqlite_conn_number(conn, SQL_TRIGGERS, &count);
 
 	if (r == 0)
+		*ret_intact = count == 5;
+	return r;
+}
+
+static int sqlite_schema_intact_older(struct sqlite_conn *conn, bool *ret_intact)
+{
+	int64_t count = 0;
+	int r = sqlite_conn_number(conn, SQL_TRIGGERS, &count);
+
+	if (r == 0)
 		*ret_intact = count == 4;
 	return r;
 }
@@ -396,11 +507,31 @@ static int put_numbers(struct sqlite_conn *conn, int64_t from)
 	return put_version(conn, ours);
 }
 
+/* A store of the format before has a setting for what was removed alone, and triggers that keep
+ * nothing. */
+static int bring_forward(struct sqlite_conn *conn)
+{
+	static const char settings[] =
+		"UPDATE OR IGNORE sessfs_meta SET key = 'setting:history' WHERE key = "
+		"'setting:trash'; DELETE FROM sessfs_meta WHERE key = 'setting:trash'";
+	int r = run(conn, PAST_TABLE, "main.");
+
+	if (r == 0)
+		r = sqlite_conn_exec(conn, settings);
+	return r < 0 ? r : sqlite_schema_put_triggers(conn);
+}
+
 static int bring(struct sqlite_conn *conn, int64_t from, bool new_store)
 {
 	struct sqlite *store = conn->store;
-	bool intact = false;
+	bool intact = false, older = from && from < SQLITE_SCHEMA_FORMAT;
 	int r = sqlite_schema_intact(conn, &intact);
+
+	/* Were those of that format there? */
+	if (r == 0 && older)
+		r = sqlite_schema_intact_older(conn, &intact);
+	if (r == 0 && older)
+		r = bring_forward(conn);
 
 	if (r == 0 && new_store)
 		r = sqlite_schema_put_rows(conn);
@@ -429,6 +560,7 @@ int sqlite_schema_bring(struct sqlite *store, int64_t from, bool new_store)
 	int64_t now = from;
 	int r = sqlite_conn_exec(conn, "BEGIN IMMEDIATE");
 
+	store->layout.has_past = true;
 	/* Of guests that find no store of ours at the same time, the second finds one here. */
 	if (r == 0)
 		r = sqlite_schema_version(conn, &now);

@@ -36,6 +36,7 @@
 #include "backend/sqlite/schema/schema.h"
 #include "backend/sqlite/store/slots.h"
 #include "backend/sqlite/store/store.h"
+#include "backend/sqlite/rows/past.h"
 #include "backend/sqlite/rows/times.h"
 #include "backend/sqlite/store/writer.h"
 #include "backend/base/tick.h"
@@ -275,6 +276,10 @@ static int run_group(struct sqlite *store, struct sqlite_request *first, struct 
 	sqlite_stamp_now(transaction.now);
 	set_triggers(store);
 	set_ahead(store);
+	if (r == 0 && store->writer_triggers)
+		r = sqlite_past_moment(&store->writer, transaction.now);
+	if (r == 0 && store->rows_only && store->backend.forgets)
+		r = sqlite_conn_exec(&store->writer, "PRAGMA secure_delete = ON");
 	for (struct sqlite_request *request = first; r == 0 && request != end;
 	     request = request->next) {
 		/* A batch before this one may have digested the changes. */
@@ -283,6 +288,8 @@ static int run_group(struct sqlite *store, struct sqlite_request *first, struct 
 		if (r == 0)
 			r = run_batch(&transaction, request);
 	}
+	if (r == 0 && store->writer_triggers)
+		r = sqlite_past_moment_over(&store->writer);
 	if (r == 0)
 		r = finish_group(&transaction, first, end);
 	if (r < 0) {
@@ -313,10 +320,14 @@ static int try_harder(struct sqlite *store, struct sqlite_request *request, int 
 
 	if (made)
 		r = run_alone(store, request);
+	store->writer_forgets = true;
+	if (r == -ENOSPC)
+		r = run_alone(store, request);
 	if (r == -ENOSPC && (request->flags & BACKEND_FREES) && sqlite_room_lend(store)) {
 		r = run_alone(store, request);
 		sqlite_room_return(store);
 	}
+	store->writer_forgets = false;
 	return r;
 }
 

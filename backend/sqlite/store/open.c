@@ -75,6 +75,10 @@ static void sqlite_close(struct backend *backend)
 		sqlite_conn_close(&snapshot->conn);
 		free(snapshot);
 	}
+	/* What was forgotten is to be in no page that is free, nor in the WAL. */
+	if (store->rows_only && store->backend.forgets)
+		sqlite_conn_exec(&store->writer,
+				 "PRAGMA incremental_vacuum; PRAGMA wal_checkpoint(TRUNCATE)");
 	/* The last one to close empties the WAL and deletes it. */
 	sqlite_conn_close(&store->writer);
 	tidy_log(store);
@@ -125,6 +129,8 @@ static const struct backend_shared sqlite_shared = {
 	BACKEND_SHARED
 };
 
+static const struct backend_history sqlite_history = { BACKEND_HISTORY };
+
 static const struct backend_snapshots sqlite_snapshots = { .snapshot_keep = sqlite_snapshot_keep };
 
 static const struct backend_upkeep sqlite_upkeep = {
@@ -142,6 +148,7 @@ static const struct backend_ops sqlite_ops = {
 	BACKEND_CALLS
 	BACKEND_READS
 	.scans = &sqlite_scans,
+	.history = &sqlite_history,
 	.changes = &sqlite_changes,
 	.shared = &sqlite_shared,
 	.snapshots = &sqlite_snapshots,
@@ -491,6 +498,7 @@ static int open_store(struct sqlite *store, const char *path, const struct backe
 		r = choose_mode(store, options, &look, path, ret_why);
 	if (r < 0)
 		return r;
+	store->layout.has_past = look.version >= SQLITE_SCHEMA_FORMAT || store->mode == MODE_ASIDE;
 	if (store->mode == MODE_ASIDE)
 		r = bring_aside(store);
 	else if (store->mode != MODE_FROZEN)

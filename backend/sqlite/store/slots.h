@@ -18,6 +18,7 @@ bool sqlite_snapshot_keep(struct backend *backend, backend_keep_fn *keep, void *
 BACKEND_READS
 BACKEND_SCANS
 BACKEND_SHARED
+BACKEND_HISTORY
 #define CALL(...)
 BACKEND_CHANGES
 #undef CALL

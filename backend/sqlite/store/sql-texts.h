@@ -18,7 +18,7 @@ SQL(SQL_DATA_VERSION, "PRAGMA main.data_version")
 SQL(SQL_DIGESTED, "SELECT value FROM sessfs_meta WHERE key = 'digested'")
 SQL(SQL_TRIGGERS, "SELECT count(*) FROM sqlite_schema WHERE type = 'trigger' AND "
 	"tbl_name = {name} COLLATE NOCASE AND name IN ('sessfs_row_before', "
-	"'sessfs_row_insert', 'sessfs_row_update', 'sessfs_row_delete')")
+	"'sessfs_row_insert', 'sessfs_row_update', 'sessfs_row_delete', 'sessfs_row_replace')")
 
 SQL(SQL_NODE_GET, "SELECT " NODE_COLUMNS "FROM sessfs_node n WHERE n.ino = ?1")
 SQL(SQL_NODE_FIND_KEY, "SELECT " NODE_COLUMNS "FROM sessfs_node n WHERE n.session_id = ?1 "
@@ -137,4 +137,5 @@ SQL(SQL_EVERYTHING_DONE, "DELETE FROM sessfs_change WHERE stamp BETWEEN 1 AND ?1
 SQL(SQL_DIGESTED_SET, "UPDATE sessfs_meta SET value = ?1 WHERE key = 'digested'")
 #include "backend/sqlite/owner/sql-mounts.h"
 #include "backend/sqlite/store/sql-rows.h"
+#include "backend/sqlite/store/sql-past.h"
 /* clang-format on */

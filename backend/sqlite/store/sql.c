@@ -100,6 +100,8 @@ char *sqlite_sql_expand(const char *text, const struct sqlite_layout *layout, co
 		{ "{version_now}", "%s", layout->has_version ? "version" : "0" },
 		{ "{version_shown}", "%s", layout->has_version ? ", " RISEN("?4") : "" },
 		{ "{move_version}", "%s", layout->has_version ? ", version = " RISEN("?5") : "" },
+		{ "{version_past}", "%s",
+		  layout->has_version ? ", CASE WHEN version > 0 THEN ?9 ELSE 0 END" : "" },
 		{ "{set_version}", "%s", layout->has_version ? ", version = " RISEN("?7") : "" },
 	};
 	sqlite3_str *sql = sqlite3_str_new(NULL);

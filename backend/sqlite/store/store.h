@@ -54,12 +54,12 @@
 
 enum {
 	SQLITE_APPLICATION = 0x73657366, /* "sesf" in the file's header */
-	SQLITE_SCHEMA_FORMAT = 5,
-	SQLITE_PAGE = 8192,		/* of a new store */
-	SQLITE_ROWS = 16,		/* that one statement inserts */
-	SQLITE_BUSY_MS = 10000,		/* for another program that writes */
-	SQLITE_READERS = 16,		/* connections that the pool keeps */
-	SQLITE_READER_CACHE_KIB = 1024, /* of each */
+	SQLITE_SCHEMA_FORMAT = 6,	 /* the one before is brought forward */
+	SQLITE_PAGE = 8192,		 /* of a new store */
+	SQLITE_ROWS = 16,		 /* that one statement inserts */
+	SQLITE_BUSY_MS = 10000,		 /* for another program that writes */
+	SQLITE_READERS = 16,		 /* connections that the pool keeps */
+	SQLITE_READER_CACHE_KIB = 1024,	 /* of each */
 	SQLITE_WRITER_CACHE_KIB = 8192,
 	SQLITE_WAL_KIB = 65536, /* a WAL is not to become much larger */
 };
@@ -114,9 +114,9 @@ struct sqlite {
 		bool crowded; /* the writer's: when it took what waited, there were others */
 	} queue;
 	struct sqlite_conn writer;
-	bool writer_triggers; /* as last set on the writer */
-	bool writer_ahead;    /* and whether the WAL grows ahead */
-	uint64_t ino_noted;   /* the writer's: inode numbers so far are noted as used */
+	bool writer_triggers, writer_ahead; /* as last set on the writer: the WAL grows ahead */
+	bool writer_forgets; /* there is no room to keep what this transaction takes away */
+	uint64_t ino_noted;  /* the writer's: inode numbers so far are noted as used */
 
 	/* The writer's.  Bytes. */
 	struct {

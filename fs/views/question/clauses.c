@@ -207,6 +207,7 @@ static const struct clause clauses[] = {
 	{ BYTES("items"), .take = take_items },
 	{ BYTES("since"), .of_events = true, .take = take_time, AT(since) },
 	{ BYTES("before"), .take = take_time, AT(before) },
+	{ BYTES("at"), .take = take_time, AT(at) },
 	{ BYTES("first"), .take = take_number, AT(first) },
 	{ BYTES("last"), .take = take_number, AT(last) },
 	{ BYTES("bytes"), .take = take_size, AT(bytes) },
@@ -439,5 +440,5 @@ bool question_only_items(const struct question *question)
 	return question->as == QUESTION_LINES &&
 	       (question->filter->asks_items || question->first >= 0) && question->last < 0 &&
 	       question->bytes < 0 && !question->since.clock && !question->before.clock &&
-	       !question_needs_line(question);
+	       !question_has_at(question) && !question_needs_line(question);
 }

@@ -18,6 +18,7 @@
  *	items=A-B items=A-		items by index, from 0, both inclusive
  *	since=T before=T		by the time of the row: since or at T, before T
  *	first=N last=N			at most so many lines
+ *	at=T				as it was then (backend/history.h)
  *	bytes=N				the newest whole lines that are not larger together
  *	if=WORD				the version of the list: it cannot be
  *					opened in another one
@@ -103,7 +104,7 @@ struct question {
 	bool is_file; /* QUESTION_LIST, QUESTION_EVENTS, or QUESTION_TEXT of documents */
 	/* INT64_MIN and INT64_MAX unless said. */
 	int64_t items_from, items_to;
-	struct question_time since, before;
+	struct question_time since, before, at;
 	/* -1 unless said. */
 	int64_t first, last, bytes;
 	/* QUESTION_EVENTS: those behind this one; -1 unless said. */
@@ -143,7 +144,20 @@ int64_t question_moment(struct question_time time, int64_t now, int64_t otherwis
 /* Whether its matches change as time goes by. */
 static inline bool question_has_ages(const struct question *question)
 {
-	return question->since.clock == QUESTION_AGO || question->before.clock == QUESTION_AGO;
+	return question->since.clock == QUESTION_AGO || question->before.clock == QUESTION_AGO ||
+	       question->at.clock == QUESTION_AGO;
+}
+
+/* Whether it asks for what was at another time: that can only be read. */
+static inline bool question_has_at(const struct question *question)
+{
+	return question->at.clock != QUESTION_NEVER_SAID;
+}
+
+/* Whether lines can be appended through it. */
+static inline bool question_takes_lines(const struct question *question)
+{
+	return question->as == QUESTION_LINES && !question_has_at(question);
 }
 
 /* Whether it asks for anything in the bytes of a line; if not, every line fits. */

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * The changes of a session, as its history tells them (fs/api/history.h): what was kept at one time
+ * is one change, and so are rows that were made at one time.
+ */
+
+#include "fs/api/history.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "fs/upkeep/session-keys.h"
+#include "backend/base/array.h"
+#include "backend/base/cleanup.h"
+
+static const int64_t MILLISECOND = 1000000;
+
+struct changes {
+	struct history_change *item;
+	size_t count;
+	size_t room;
+	struct bytes key;
+	size_t most;
+	size_t begin; /* of those of this key */
+};
+
+/* The change of the key at this time; rows have times that are no finer than a millisecond. */
+static struct history_change *change_at(struct changes *changes, int64_t time)
+{
+	time -= time % MILLISECOND;
+	for (size_t i = changes->begin; i < changes->count; i++)
+		if (changes->item[i].time == time)
+			return &changes->item[i];
+	if (ARRAY_ROOM(changes->item, changes->count, changes->room) < 0)
+		return NULL;
+	changes->item[changes->count] = (struct history_change){
+		.key = changes->key,
+		.time = time,
+		.what = HISTORY_APPEND,
+		.first = INT64_MAX,
+		.last = INT64_MIN,
+		.pid = -1,
+	};
+	return &changes->item[changes->count++];
+}
+
+static void touch(struct history_change *change, int64_t first, int64_t last)
+{
+	change->first = MIN(change->first, first);
+	change->last = MAX(change->last, last);
+}
+
+static int on_past(void *arg, const struct backend_past *past)
+{
+	struct changes *changes = arg;
+	struct history_change *change = change_at(changes, past->until);
+
+	if (!change)
+		return -ENOMEM;
+	change->pid = past->pid;
+	switch (past->what) {
+	case PAST_ROW:
+		if (change->what == HISTORY_APPEND)
+			change->what = HISTORY_SAVE;
+		change->items++;
+		change->bytes += past->bytes;
+		touch(change, past->index, past->last);
+		break;
+	case PAST_MOVED:
+		if (change->what < HISTORY_MOVE)
+			change->what = HISTORY_MOVE;
+		change->by = past->last;
+		break;
+	case PAST_UNDONE:
+		change->what = HISTORY_UNDO;
+		change->to = past->index;
+		break;
+	case PAST_MERGED:
+		change->what = change->what == HISTORY_UNDO ? HISTORY_UNDO : HISTORY_MERGED;
+		break;
+	case PAST_GONE:
+		change->what = HISTORY_RETURN;
+		break;
+	case PAST_NONE:
+		break;
+	}
+	return 0;
+}
+
+/* Falling: the newest come first. */
+static int on_row(void *arg, int64_t index, struct backend_times times, struct bytes data)
+{
+	struct changes *changes = arg;
+	struct history_change *change = times.created ? change_at(changes, times.created) : NULL;
+
+	(void)data;
+	if (!times.created)
+		return 0;
+	if (!change)
+		return -ENOMEM;
+	change->added++;
+	if (change->what == HISTORY_APPEND)
+		touch(change, index, index);
+	return changes->count - changes->begin > changes->most;
+}
+
+static int newest_first(const void *a, const void *b)
+{
+	const struct history_change *x = a, *y = b;
+	int r = (x->time < y->time) - (x->time > y->time);
+
+	return r ? r : bytes_compare(x->key, y->key);
+}
+
+static int of_key(struct backend *backend, struct backend_snapshot *snapshot, struct bytes session,
+		  struct changes *changes)
+{
+	const struct backend_past_key key = { 0, session, changes->key };
+	int r;
+
+	changes->begin = changes->count;
+	r = backend_past_list(backend, snapshot, &key, INT64_MIN, on_past, changes);
+	return r < 0 ? r :
+		       backend_row_read_times(backend, snapshot, session, changes->key, INT64_MAX,
+					      true, UINT64_MAX, on_row, changes);
+}
+
+int history_changes(struct backend *backend, struct bytes session, struct bytes key, size_t most,
+		    history_change_fn *fn, void *arg)
+{
+	_cleanup_(session_keys_done) struct session_keys keys = { 0 };
+	struct changes changes = { .most = most };
+	struct backend_snapshot *snapshot;
+	int r = backend->ops->snapshot_begin(backend, BACKEND_ANYWAY, &snapshot);
+
+	if (r < 0)
+		return r;
+	r = session_keys_find(backend, snapshot, session, key, &keys);
+	for (size_t i = 0; r == 0 && i < keys.count; i++) {
+		changes.key = session_key_at(&keys, i);
+		r = of_key(backend, snapshot, session, &changes);
+	}
+	backend->ops->snapshot_end(backend, snapshot);
+	if (changes.count)
+		qsort(changes.item, changes.count, sizeof(*changes.item), newest_first);
+	for (size_t i = 0; r == 0 && i < MIN(changes.count, most); i++)
+		r = fn(arg, &changes.item[i]);
+	free(changes.item);
+	return MIN(r, 0);
+}

@@ -1,0 +1,388 @@
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * History does not grow for ever (backend/history.h).
+ *
+ * The mount on duty looks after it each minute.  Of changes of a key that are older than a
+ * minute, one a minute stays; of those older than an hour one in ten minutes, of those older than
+ * a day one an hour.  What goes is not rows but the times between: the changes of such a part
+ * count as one, at the time of the last, and of an index only what was there before the first is
+ * kept.  So what can be seen are states that were there.  Each minute it looks at what has come
+ * into an age since, and now and then at all.
+ *
+ * Likewise files that were removed: one that was made and removed within one part goes, unless it
+ * is the last one of its name.
+ *
+ * What is older than the setting says goes, and the oldest first if there is more than a share of
+ * the store.
+ */
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fs/api/trash.h"
+#include "fs/base/batch.h"
+#include "fs/inode/commit.h"
+#include "fs/upkeep/upkeep.h"
+#include "backend/base/array.h"
+#include "backend/base/log.h"
+
+static const int64_t minute = 60 * INT64_C(1000000000);
+static const int64_t hour = 3600 * INT64_C(1000000000);
+
+enum {
+	SHARE = 4,		/* of the store */
+	SHARE_LEAST = 64 << 20, /* bytes, of a small one */
+};
+
+struct kept {
+	int64_t until;
+	uint64_t bytes;
+};
+
+struct thinning {
+	struct tree *tree;
+	int64_t now;
+	int64_t since; /* looks at what ended behind this */
+	int64_t purge; /* what ended then or before goes */
+	struct backend_past_key key;
+	struct batch batch;
+	/* Times of changes of a key, the newest first, and the same of all keys. */
+	struct kept *time;
+	size_t count, room;
+	struct kept *all;
+	size_t all_count, all_room;
+	struct buf names; /* of the keys, for after the read */
+	uint64_t *ino;
+	size_t *size; /* session and key of each */
+	size_t keys, ino_room, size_room;
+};
+
+static void thinning_done(struct thinning *thinning)
+{
+	batch_done(&thinning->batch);
+	buf_done(&thinning->names);
+	free(thinning->time);
+	free(thinning->all);
+	free(thinning->ino);
+	free(thinning->size);
+}
+
+static int keep_key(void *arg, const struct backend_past_key *key)
+{
+	struct thinning *thinning = arg;
+	int r = buf_append_bytes(&thinning->names, key->session);
+
+	if (r == 0)
+		r = buf_append_bytes(&thinning->names, key->key);
+	if (r < 0 || ARRAY_ROOM(thinning->ino, thinning->keys, thinning->ino_room) < 0)
+		return -ENOMEM;
+	for (int i = 0; i < 2; i++) {
+		size_t at = 2 * thinning->keys + (size_t)i;
+
+		if (ARRAY_ROOM(thinning->size, at, thinning->size_room) < 0)
+			return -ENOMEM;
+		thinning->size[at] = i ? key->key.size : key->session.size;
+	}
+	thinning->ino[thinning->keys++] = key->ino;
+	return 0;
+}
+
+static int keep_time(void *arg, const struct backend_past *past)
+{
+	struct thinning *thinning = arg;
+	struct kept *last = thinning->count ? &thinning->time[thinning->count - 1] : NULL;
+
+	if (last && last->until == past->until) {
+		last->bytes += past->bytes;
+		return 0;
+	}
+	if (ARRAY_ROOM(thinning->time, thinning->count, thinning->room) < 0)
+		return -ENOMEM;
+	thinning->time[thinning->count++] = (struct kept){ past->until, past->bytes };
+	return 0;
+}
+
+/* How long the part is that a time of this age lies in; 0: each change stays. */
+static int64_t part_of(int64_t age)
+{
+	return age < minute ? 0 : age < hour ? minute : age < 24 * hour ? 10 * minute : hour;
+}
+
+static void merge(struct thinning *thinning, int64_t first, int64_t last)
+{
+	struct backend_op *op =
+		first < last ? batch_add(&thinning->batch, BACKEND_PAST_MERGE) : NULL;
+
+	if (!op)
+		return;
+	op->ino = thinning->key.ino;
+	op->session = thinning->key.session;
+	op->key = thinning->key.key;
+	op->at = first;
+	op->to = last;
+}
+
+static void forget(struct thinning *thinning, int64_t until)
+{
+	struct backend_op *op = batch_add(&thinning->batch, BACKEND_PAST_FORGET);
+
+	if (!op)
+		return;
+	op->ino = thinning->key.ino;
+	op->session = thinning->key.session;
+	op->key = thinning->key.key;
+	op->at = until;
+}
+
+static int by_time(const void *a, const void *b)
+{
+	const struct kept *x = a, *y = b;
+
+	return (x->until < y->until) - (x->until > y->until);
+}
+
+static int thin_key(struct thinning *thinning)
+{
+	const struct kept *time;
+	size_t end = 0;
+
+	if (thinning->count)
+		qsort(thinning->time, thinning->count, sizeof(*thinning->time), by_time);
+	time = thinning->time;
+	for (size_t i = 0; i < thinning->count; i++) {
+		const int64_t part = part_of(thinning->now - time[i].until);
+		const bool more = i + 1 < thinning->count;
+
+		if (time[i].until <= thinning->purge) {
+			forget(thinning, thinning->purge);
+			break;
+		}
+		if (ARRAY_ROOM(thinning->all, thinning->all_count, thinning->all_room) < 0)
+			return -ENOMEM;
+		thinning->all[thinning->all_count++] = time[i];
+		if (more && part && part == part_of(thinning->now - time[i + 1].until) &&
+		    time[i].until / part == time[i + 1].until / part &&
+		    time[i + 1].until > thinning->purge)
+			continue;
+		merge(thinning, time[i].until, time[end].until);
+		end = i + 1;
+	}
+	return thinning->batch.error;
+}
+
+static int next_key(struct thinning *thinning, size_t i, const char **names)
+{
+	thinning->key.ino = thinning->ino[i];
+	thinning->key.session = bytes_make(*names, thinning->size[2 * i]);
+	thinning->key.key = bytes_make(*names + thinning->size[2 * i], thinning->size[2 * i + 1]);
+	*names += thinning->size[2 * i] + thinning->size[2 * i + 1];
+	return 0;
+}
+
+static int read_key(struct thinning *thinning)
+{
+	struct backend *backend = thinning->tree->backend;
+	struct backend_snapshot *snapshot;
+	int r = backend->ops->snapshot_begin(backend, BACKEND_ANYWAY, &snapshot);
+
+	thinning->count = 0;
+	if (r < 0)
+		return r;
+	r = backend_past_list(backend, snapshot, &thinning->key, thinning->since, keep_time,
+			      thinning);
+	backend->ops->snapshot_end(backend, snapshot);
+	return r;
+}
+
+static int commit(struct thinning *thinning)
+{
+	int r = thinning->batch.count ? batch_commit(&thinning->batch, thinning->tree->backend,
+						     BACKEND_ANYWAY | BACKEND_FREES) :
+					0;
+
+	batch_clear(&thinning->batch);
+	return r;
+}
+
+/* The oldest go, until the rest is small enough: until when. */
+static int64_t too_old(struct thinning *thinning, uint64_t most)
+{
+	uint64_t sum = 0;
+
+	if (thinning->all_count)
+		qsort(thinning->all, thinning->all_count, sizeof(*thinning->all), by_time);
+	for (size_t i = 0; i < thinning->all_count; i++) {
+		sum += thinning->all[i].bytes;
+		if (sum > most)
+			return thinning->all[i].until;
+	}
+	return INT64_MIN;
+}
+
+static int find_most(struct tree *tree, uint64_t *ret_most)
+{
+	struct backend_space space = { 0 };
+	int r;
+
+	*ret_most = tree->upkeep->history_size;
+	if (*ret_most)
+		return 0;
+	r = tree->backend->ops->space(tree->backend, &space);
+	*ret_most = MAX(space.used / SHARE, (uint64_t)SHARE_LEAST);
+	return r;
+}
+
+static int thin(struct thinning *thinning, bool whole, uint64_t bytes)
+{
+	const char *names = thinning->names.data;
+	uint64_t most;
+	int64_t until;
+	int r = find_most(thinning->tree, &most);
+
+	for (size_t i = 0; r == 0 && i < thinning->keys && !thinning->tree->stopping; i++) {
+		r = next_key(thinning, i, &names);
+		if (r == 0)
+			r = read_key(thinning);
+		if (r == 0)
+			r = thin_key(thinning);
+		if (r == 0)
+			r = commit(thinning);
+	}
+	if (r < 0 || !whole || bytes <= most)
+		return r;
+	until = too_old(thinning, most - most / 10);
+	names = thinning->names.data;
+	for (size_t i = 0; r == 0 && i < thinning->keys && until > INT64_MIN; i++) {
+		r = next_key(thinning, i, &names);
+		forget(thinning, until);
+		if (r == 0)
+			r = commit(thinning);
+	}
+	return r;
+}
+
+int history_thin(struct tree *tree, int64_t now, bool whole)
+{
+	_cleanup_(thinning_done) struct thinning thinning = { .tree = tree, .now = now };
+	struct backend *backend = tree->backend;
+	struct backend_snapshot *snapshot;
+	uint64_t bytes, most;
+	int64_t last;
+	int r = backend->ops->snapshot_begin(backend, BACKEND_ANYWAY, &snapshot);
+
+	if (r < 0)
+		return r;
+	r = backend_past_size(backend, snapshot, &bytes, &last);
+	if (r == 0 && last)
+		r = backend_past_keys(backend, snapshot, NULL, keep_key, &thinning);
+	backend->ops->snapshot_end(backend, snapshot);
+	if (r == 0)
+		r = find_most(tree, &most);
+	if (r < 0 || !last)
+		return r;
+	whole |= bytes > most || tree->history < hour;
+	thinning.since = whole ? INT64_MIN : now - hour - 11 * minute;
+	thinning.purge = tree->history && tree->history < now ? now - tree->history : INT64_MIN;
+	return thin(&thinning, whole, bytes);
+}
+
+struct gone {
+	uint64_t id;
+	uint64_t ino;
+	int64_t made;
+	int64_t removed;
+	char *path;
+};
+
+struct gone_list {
+	struct gone *item;
+	size_t count, room;
+};
+
+static int keep_gone(void *arg, const struct trash_item *item)
+{
+	struct gone_list *list = arg;
+	struct gone gone = { item->id, item->ino, item->made, item->removed, NULL };
+
+	if (!item->single || !item->until)
+		return 0;
+	if (ARRAY_ROOM(list->item, list->count, list->room) < 0)
+		return -ENOMEM;
+	gone.path = bytes_dup(item->name);
+	list->item[list->count++] = gone;
+	return gone.path ? 0 : -ENOMEM;
+}
+
+static int by_path(const void *a, const void *b)
+{
+	const struct gone *x = a, *y = b;
+	int r = strcmp(x->path, y->path);
+
+	return r ? r : (x->removed > y->removed) - (x->removed < y->removed);
+}
+
+/* Whether a file had rows at a time: they may be older than the file. */
+static int had_rows(struct tree *tree, uint64_t ino, int64_t time)
+{
+	_cleanup_(backend_node_done) struct backend_node node = { 0 };
+	_cleanup_(view_end) struct view view = { 0 };
+	bool any = false;
+	int r = view_begin(tree, BACKEND_ANYWAY, &view);
+
+	if (r == 0)
+		r = ASK(&view, node_get, ino, &node);
+	if (r == 0 && node.key.data)
+		r = as_of_any(view.backend, view.snapshot,
+			      &(struct backend_past_key){ ino, node.session, node.key }, time,
+			      false, &any);
+	return r < 0 ? r : any;
+}
+
+int history_thin_removed(struct tree *tree, int64_t now)
+{
+	struct gone_list list = { 0 };
+	struct backend_snapshot *snapshot;
+	int r = tree->backend->ops->snapshot_begin(tree->backend, BACKEND_ANYWAY, &snapshot);
+
+	if (r < 0)
+		return r;
+	r = trash_list(tree->backend, snapshot, keep_gone, &list);
+	tree->backend->ops->snapshot_end(tree->backend, snapshot);
+	if (r == 0 && list.count)
+		qsort(list.item, list.count, sizeof(*list.item), by_path);
+	for (size_t i = 0; r == 0 && i + 1 < list.count && !tree->stopping; i++) {
+		const struct gone *gone = &list.item[i];
+		const int64_t part = part_of(now - gone->removed);
+
+		if (!part || gone->made / part != gone->removed / part ||
+		    strcmp(gone->path, gone[1].path) != 0)
+			continue;
+		r = had_rows(tree, gone->ino, gone->removed / part * part - 1);
+		if (r == 0)
+			r = tree_trash_purge(tree, gone->id);
+		r = r == -ENOENT ? 0 : MIN(r, 0);
+	}
+	for (size_t i = 0; i < list.count; i++)
+		free(list.item[i].path);
+	free(list.item);
+	return r;
+}
+
+void history_look_after(struct tree *tree, int64_t now)
+{
+	const bool whole = now - tree->upkeep->thinned >= hour || now < tree->upkeep->thinned;
+	int r;
+
+	if (tree->options.read_only || !tree->history)
+		return;
+	r = history_thin(tree, now, whole);
+	if (r == 0 && whole)
+		r = history_thin_removed(tree, now);
+	if (r == 0 && whole)
+		tree->upkeep->thinned = now;
+	if (r < 0 && r != -ESTALE && r != -EBUSY)
+		log_warning("cannot thin the history: %s", strerror(-r));
+}
