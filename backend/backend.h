@@ -172,6 +172,7 @@ struct backend_key_stat {
 	int64_t last;
 	int64_t created; /* of the highest row, in nanoseconds; 0 when the store does not know */
 	int64_t updated;
+	bool list; /* where the store knows it: a list, however few rows it has */
 };
 
 struct backend_space {

@@ -1,0 +1,548 @@
+/* SPDX-License-Identifier: MIT */
+#include "backend/redis/mounts.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "backend/redis/feed.h"
+#include "backend/redis/read.h"
+#include "backend/redis/slots.h"
+#include "backend/base/cleanup.h"
+#include "backend/base/log.h"
+
+enum { TURN_MS = 10000, TURN_PAUSE_MS = 2, OUTWAIT_MS = 500 };
+
+/* The script is called so with some words. */
+static int call_words_of(struct redis *store, const char *const *words, size_t count,
+			 struct reply *ret_reply)
+{
+	struct call call = { .store = store };
+	int r;
+
+	for (size_t i = 0; i < count; i++)
+		words_str(&call.head, words[i]);
+	r = redis_call(store, &call, ret_reply);
+	call_done(&call);
+	return r;
+}
+
+#define CALL_WORDS(store, ret_reply, ...)                                                          \
+	call_words_of((store), (const char *const[]){ __VA_ARGS__ },                               \
+		      ARRAY_SIZE(((const char *const[]){ __VA_ARGS__ })), (ret_reply))
+
+struct number_text {
+	char text[24];
+};
+
+static struct number_text number_text(int64_t number)
+{
+	struct number_text text;
+
+	snprintf(text.text, sizeof(text.text), "%lld", (long long)number);
+	return text;
+}
+
+/* A place in the middle of a sentence that the owner of a mount has given it. */
+static const char *owner_in(const struct reply *state)
+{
+	const char *text = state->text.data;
+
+	for (int i = 0; text && i < 3; i++) {
+		text = strchr(text, ' ');
+		text += text ? 1 : 0;
+	}
+	return text ? text : "another mount";
+}
+
+void redis_set_alone(struct redis *store, bool alone)
+{
+	pthread_mutex_lock(&store->state.lock);
+	if (store->state.alone != alone)
+		store->state.stirred = true;
+	store->state.alone = alone;
+	pthread_cond_broadcast(&store->state.moved);
+	pthread_mutex_unlock(&store->state.lock);
+}
+
+bool redis_has_others(struct redis *store)
+{
+	bool others;
+
+	pthread_mutex_lock(&store->state.lock);
+	others = !store->state.alone;
+	pthread_mutex_unlock(&store->state.lock);
+	return others;
+}
+
+/* alone: "0" with others, "1" not, "2" not, but those that are silent go. */
+static int join(struct redis *store, const char *alone, struct reply *ret_reply)
+{
+	return CALL_WORDS(store, ret_reply, "join", store->owner ? "m" : "g", "1", alone,
+			  number_text(REDIS_LEASE_MS).text, store->owner ? store->owner : "");
+}
+
+static int become(struct redis *store, const struct reply *reply, bool again)
+{
+	const uint64_t n = (uint64_t)reply_number(reply_at(reply, 2));
+	const bool first = reply_is(reply_at(reply, 3), "1");
+
+	pthread_mutex_lock(&store->state.lock);
+	store->number = (uint64_t)reply_number(reply_at(reply, 1));
+	store->state.untold = first;
+	store->state.holds = false;
+	store->state.alone = store->owner && first;
+	pthread_mutex_unlock(&store->state.lock);
+	for (size_t i = 0; i < REDIS_LANES; i++)
+		store->pool.lanes[i].unsure = false;
+	redis_feed_begin(store, n, again);
+	return 0;
+}
+
+static int outwait(struct redis *store)
+{
+	const int64_t until = redis_now() + REDIS_LEASE_MS;
+
+	log_warning("%s: the server has not heard from another mount for %d seconds; waiting as "
+		    "long for it to come back",
+		    store->place, REDIS_LEASE_MS / 1000);
+	while (redis_now() < until)
+		redis_pause(OUTWAIT_MS);
+	return 0;
+}
+
+int redis_join(struct redis *store, bool shared, char **ret_why)
+{
+	_cleanup_(reply_done) struct reply reply = { 0 };
+	bool outwaited = false;
+	int r;
+
+	for (;;) {
+		reply_done(&reply);
+		r = join(store, shared || !store->owner ? "0" : outwaited ? "2" : "1", &reply);
+		if (r < 0)
+			return r;
+		if (!reply_is(reply_at(&reply, 0), "SILENT") || outwaited)
+			break;
+		outwait(store);
+		outwaited = true;
+	}
+	r = redis_status(store, &reply);
+	if (r == 0)
+		return become(store, &reply, false);
+	return str_explain(ret_why, -EBUSY, "%s is already mounted by %s", store->place,
+			   owner_in(reply_at(&reply, 1)));
+}
+
+int redis_rejoin(struct redis *store, uint64_t number)
+{
+	_cleanup_(reply_done) struct reply reply = { 0 };
+	int r = 0;
+
+	pthread_mutex_lock(&store->telling);
+	if (store->number == number) {
+		r = join(store, "0", &reply);
+		if (r == 0)
+			r = redis_status(store, &reply);
+		if (r == 0)
+			r = become(store, &reply, true);
+		if (r == 0 && store->owner)
+			log_warning(
+				"%s: the server did not hear from this mount for %d seconds, so "
+				"programs here have lost their file locks",
+				store->place, REDIS_LEASE_MS / 1000);
+	}
+	pthread_mutex_unlock(&store->telling);
+	return r < 0 ? r : redis_tell_uses(store);
+}
+
+void redis_leave(struct redis *store)
+{
+	_cleanup_(reply_done) struct reply reply = { 0 };
+
+	if (store->number)
+		CALL_WORDS(store, &reply, "leave", number_text((int64_t)store->number).text);
+}
+
+/* Of the others: whether there are any mounts. */
+static void take_mounts(struct redis *store, const struct reply *list)
+{
+	bool others = false;
+
+	for (size_t i = 0; i + 1 < list->count; i += 3) {
+		const struct bytes state = reply_text(reply_at(list, i + 1));
+
+		others |= state.size && *state.data == 'm' &&
+			  (uint64_t)reply_number(reply_at(list, i)) != store->number;
+	}
+	redis_set_alone(store, !others);
+}
+
+static int beat(struct redis *store, int64_t lease, const char *untold, const char *holds)
+{
+	_cleanup_(reply_done) struct reply reply = { 0 };
+	const uint64_t number = store->number;
+	uint64_t known, settings;
+	int r;
+
+	pthread_mutex_lock(&store->state.lock);
+	known = store->state.known;
+	pthread_mutex_unlock(&store->state.lock);
+	r = CALL_WORDS(store, &reply, "beat", number_text((int64_t)number).text, untold, holds,
+		       number_text((int64_t)known).text, number_text(lease).text);
+	if (r == 0)
+		r = redis_status(store, &reply);
+	if (r == -EOWNERDEAD) {
+		pthread_mutex_lock(&store->state.lock);
+		store->state.lost = number;
+		pthread_mutex_unlock(&store->state.lock);
+	}
+	if (r < 0)
+		return r;
+	settings = (uint64_t)reply_number(reply_at(&reply, 1));
+	pthread_mutex_lock(&store->state.lock);
+	store->state.stirred |=
+		settings != store->state.settings || reply_number(reply_at(&reply, 2)) > 0;
+	store->state.settings = settings;
+	store->state.pending = reply_number(reply_at(&reply, 2));
+	if (store->state.stirred)
+		pthread_cond_broadcast(&store->state.moved);
+	pthread_mutex_unlock(&store->state.lock);
+	if (store->owner)
+		take_mounts(store, reply_at(&reply, 3));
+	return 0;
+}
+
+int redis_beat(struct redis *store, int64_t lease)
+{
+	return beat(store, lease, "-", "-");
+}
+
+bool redis_is_shared(struct backend *backend)
+{
+	struct redis *store = redis_of(backend);
+
+	return redis_is_mount(store) && redis_has_others(store);
+}
+
+uint64_t redis_lease(struct backend *backend)
+{
+	return redis_of(backend)->number;
+}
+
+bool redis_on_duty(struct backend *backend)
+{
+	_cleanup_(reply_done) struct reply reply = { 0 };
+	struct redis *store = redis_of(backend);
+	const uint64_t number = store->number;
+
+	if (!redis_is_mount(store) || store->state.duty == number)
+		return true;
+	if (CALL_WORDS(store, &reply, "duty", number_text((int64_t)number).text) == 0 &&
+	    (uint64_t)reply_number(&reply) == number)
+		store->state.duty = number;
+	return store->state.duty == number;
+}
+
+void redis_turn(struct backend *backend, bool take)
+{
+	struct redis *store = redis_of(backend);
+	const int64_t until = redis_now() + TURN_MS;
+	bool first, done;
+
+	if (!redis_is_mount(store))
+		return;
+	pthread_mutex_lock(&store->state.lock);
+	first = take ? store->state.turns++ == 0 : --store->state.turns == 0;
+	pthread_mutex_unlock(&store->state.lock);
+	for (done = !first; !done;) {
+		_cleanup_(reply_done) struct reply reply = { 0 };
+
+		done = CALL_WORDS(store, &reply, "turn", number_text((int64_t)store->number).text,
+				  take ? "1" : "0") < 0 ||
+		       !take || reply_is(&reply, "1") || redis_now() > until;
+		if (!done)
+			redis_pause(TURN_PAUSE_MS);
+	}
+}
+
+int redis_hold(struct backend *backend, bool untold)
+{
+	struct redis *store = redis_of(backend);
+	int r;
+
+	if (!redis_is_mount(store))
+		return 0;
+	r = beat(store, -1, "-", untold ? "1" : "0");
+	return r == -EOWNERDEAD ? -EAGAIN : r < 0 ? r : 1;
+}
+
+/* Files in use: those of a mount that is alone are not told. */
+
+bool redis_uses_here(struct redis *store, uint64_t ino)
+{
+	bool uses;
+
+	pthread_mutex_lock(&store->state.lock);
+	uses = uses_has(&store->state.uses, ino);
+	pthread_mutex_unlock(&store->state.lock);
+	return uses;
+}
+
+/* 0; 1: something may wait; -ESTALE. */
+static int tell_use(struct redis *store, uint64_t ino, bool on)
+{
+	_cleanup_(reply_done) struct reply reply = { 0 };
+	_cleanup_(key_done) struct key key = key_of_node(KEY_USE, ino);
+	struct call call = { .store = store };
+	uint64_t known;
+	int r;
+
+	pthread_mutex_lock(&store->state.lock);
+	known = store->state.known;
+	pthread_mutex_unlock(&store->state.lock);
+	key_add_number(&key, (int64_t)store->number);
+	words_str(&call.head, "use");
+	words_number(&call.head, (int64_t)store->number);
+	words_str(&call.head, on ? "1" : "0");
+	words_number(&call.head, (int64_t)known);
+	words_add(&call.head, key_bytes(&key));
+	r = key.error < 0 ? key.error : redis_call(store, &call, &reply);
+	call_done(&call);
+	if (r < 0)
+		return r;
+	if (reply_is(reply_at(&reply, 0), "0") || reply_is(reply_at(&reply, 0), "1"))
+		return reply_is(reply_at(&reply, 0), "1");
+	return MIN(redis_status(store, &reply), 0);
+}
+
+int redis_tell_uses(struct redis *store)
+{
+	int r = 0;
+
+	pthread_mutex_lock(&store->telling);
+	for (size_t i = 0; r >= 0; i++) {
+		uint64_t ino = 0;
+
+		pthread_mutex_lock(&store->state.lock);
+		if (store->state.untold && i < store->state.uses.count)
+			ino = store->state.uses.ino[i];
+		pthread_mutex_unlock(&store->state.lock);
+		if (!ino)
+			break;
+		r = tell_use(store, ino, true);
+		r = r == -ESTALE ? 0 : r;
+	}
+	if (r >= 0)
+		r = beat(store, -1, "0", "-");
+	if (r >= 0) {
+		pthread_mutex_lock(&store->state.lock);
+		store->state.untold = false;
+		pthread_mutex_unlock(&store->state.lock);
+	}
+	pthread_mutex_unlock(&store->telling);
+	return MIN(r, 0);
+}
+
+static void end_use(struct redis *store, uint64_t ino)
+{
+	bool told;
+
+	pthread_mutex_lock(&store->telling);
+	pthread_mutex_lock(&store->state.lock);
+	uses_remove(&store->state.uses, ino);
+	told = !store->state.untold;
+	pthread_mutex_unlock(&store->state.lock);
+	pthread_mutex_unlock(&store->telling);
+	if (told)
+		tell_use(store, ino, false);
+}
+
+int redis_use(struct backend *backend, uint64_t ino, bool on)
+{
+	struct redis *store = redis_of(backend);
+	bool told;
+	int r;
+
+	if (!redis_is_mount(store))
+		return on;
+	if (!on) {
+		end_use(store, ino);
+		return 0;
+	}
+	pthread_mutex_lock(&store->telling);
+	pthread_mutex_lock(&store->state.lock);
+	r = uses_add(&store->state.uses, ino);
+	told = !store->state.untold;
+	if (r == 0 && !told && store->state.waiting.any)
+		r = -ESTALE;
+	pthread_mutex_unlock(&store->state.lock);
+	pthread_mutex_unlock(&store->telling);
+	if (r == 0)
+		r = told ? tell_use(store, ino, true) : 1;
+	if (r == -EOWNERDEAD)
+		r = -ESTALE;
+	if (r < 0)
+		end_use(store, ino);
+	return r;
+}
+
+/* Locks. */
+
+struct locks_of_others {
+	const struct redis *store;
+	const struct backend_lock *lock; /* one that is wanted, or NULL: */
+	struct bytes locks;		 /* these */
+	struct backend_lock *ret_lock;
+	struct buf *all; /* or NULL */
+	int found;
+};
+
+static int look_at_locks(void *arg, struct bytes key, struct bytes value)
+{
+	struct locks_of_others *others = arg;
+
+	key = bytes_make(key.data + 9, key.size - 9);
+	if ((uint64_t)key_take_number(&key) == others->store->number)
+		return 0;
+	if (others->lock)
+		others->found |= backend_lock_in(value, others->lock, others->ret_lock);
+	else
+		others->found |= backend_locks_clash(others->locks, value);
+	return others->all ? buf_append_bytes(others->all, value) : others->found;
+}
+
+static int each_lock(struct redis *store, struct backend_snapshot *snapshot, uint64_t ino,
+		     struct locks_of_others *others)
+{
+	struct range range = { .from = key_of_node(KEY_LOCK, ino),
+			       .end = key_end(key_of_node(KEY_LOCK, ino)) };
+
+	others->store = store;
+	return redis_range(&store->backend, snapshot, &range, look_at_locks, others);
+}
+
+int redis_locks_judge(struct redis *store, uint64_t ino, struct bytes locks, struct buf *all)
+{
+	struct backend_snapshot snapshot = { .flags = BACKEND_ANYWAY, .n = -1 };
+	struct locks_of_others others = { .locks = locks, .all = all };
+	int r = each_lock(store, &snapshot, ino, &others);
+
+	return r < 0 ? r : others.found ? -EAGAIN : 0;
+}
+
+int redis_lock_find(struct backend *backend, struct backend_snapshot *snapshot, uint64_t ino,
+		    const struct backend_lock *lock, struct backend_lock *ret_lock)
+{
+	struct locks_of_others others = { .lock = lock, .ret_lock = ret_lock };
+	int r = each_lock(redis_of(backend), snapshot, ino, &others);
+
+	return r < 0 ? r : others.found ? 0 : -ENOENT;
+}
+
+/* Orphans. */
+
+struct orphans {
+	struct backend *backend;
+	struct backend_snapshot *snapshot;
+	int64_t least; /* that all other mounts know */
+	backend_node_fn *fn;
+	void *arg;
+};
+
+static int is_any(void *arg, struct bytes key, struct bytes value)
+{
+	(void)key, (void)value;
+	*(bool *)arg = true;
+	return 1;
+}
+
+static int list_one(void *arg, struct bytes key, struct bytes value)
+{
+	_cleanup_(backend_node_done) struct backend_node node = { 0 };
+	struct orphans *orphans = arg;
+	bool claimed = false;
+	struct range claims;
+	uint64_t ino;
+	int r;
+
+	if (strtoll(value.data, NULL, 10) > orphans->least)
+		return 0;
+	key = bytes_make(key.data + 1, key.size - 1);
+	ino = (uint64_t)key_take_number(&key);
+	claims = (struct range){ .from = key_of_node(KEY_CLAIM, ino),
+				 .end = key_end(key_of_node(KEY_CLAIM, ino)),
+				 .page = 1 };
+	r = redis_range(orphans->backend, orphans->snapshot, &claims, is_any, &claimed);
+	if (r < 0 || claimed)
+		return r;
+	r = redis_node_get(orphans->backend, orphans->snapshot, ino, &node);
+	return r == -ENOENT ? 0 : r < 0 ? r : orphans->fn(orphans->arg, &node);
+}
+
+/* How far all others have told to have digested. */
+static int find_least(struct backend *backend, struct backend_snapshot *snapshot,
+		      int64_t *ret_least)
+{
+	struct reading reading = reading_in(backend, snapshot);
+	const struct reply *mounts;
+	int r;
+
+	*ret_least = INT64_MAX;
+	call_request(&reading.call, "mounts");
+	r = reading_ask(&reading);
+	mounts = reading_answer(&reading, 0);
+	for (size_t i = 0; i + 1 < mounts->count; i += 2) {
+		const char *state = reply_at(mounts, i + 1)->text.data;
+		long long known;
+
+		if ((uint64_t)reply_number(reply_at(mounts, i)) != redis_of(backend)->number &&
+		    sscanf(state, "m%*s %*d %lld", &known) == 1)
+			*ret_least = MIN(*ret_least, known);
+	}
+	reading_done(&reading);
+	return r;
+}
+
+int redis_orphan_list(struct backend *backend, struct backend_snapshot *snapshot,
+		      backend_node_fn *fn, void *arg)
+{
+	struct range range = { .from = key_make(KEY_ORPHAN), .end = key_end(key_make(KEY_ORPHAN)) };
+	struct orphans orphans = { .backend = backend, .snapshot = snapshot, .fn = fn, .arg = arg };
+	int r = find_least(backend, snapshot, &orphans.least);
+
+	if (r < 0) {
+		key_done(&range.from);
+		key_done(&range.end);
+		return r;
+	}
+	return redis_range(backend, snapshot, &range, list_one, &orphans);
+}
+
+struct orphan_wanted {
+	struct backend *backend;
+	struct backend_snapshot *snapshot;
+	struct backend_node *ret_node;
+	int found;
+};
+
+static int take_orphan(void *arg, struct bytes key, struct bytes value)
+{
+	struct orphan_wanted *wanted = arg;
+
+	(void)key;
+	wanted->found = redis_node_get(wanted->backend, wanted->snapshot,
+				       (uint64_t)key_take_number(&value), wanted->ret_node);
+	return wanted->found == -ENOENT ? 0 : 1;
+}
+
+int redis_orphan_find(struct backend *backend, struct backend_snapshot *snapshot,
+		      struct bytes session, struct bytes key, struct backend_node *ret_node)
+{
+	struct range range = { .from = key_of_state(KEY_ORPHAN_FILE, session, key),
+			       .end = key_end(key_of_state(KEY_ORPHAN_FILE, session, key)) };
+	struct orphan_wanted wanted = { backend, snapshot, ret_node, -ENOENT };
+	int r = redis_range(backend, snapshot, &range, take_orphan, &wanted);
+
+	return r < 0 ? r : wanted.found;
+}

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: MIT */
+#include "backend/plugin.h"
+
+#include "backend/redis/redis.h"
+
+const struct plugin sessfs_plugin = {
+	.abi = plugin_abi,
+	.seam = plugin_seam,
+	.set_log_sink = log_set_sink,
+	.set_log_level = log_set_level,
+	.prepare = redis_store_prepare,
+	.open = redis_store_open,
+};

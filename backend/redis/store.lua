@@ -1,0 +1,1412 @@
+-- SPDX-License-Identifier: MIT
+--
+-- What the server does for a store, each call at one instant.  keys.h says which keys there are;
+-- call.h how this is called: KEYS are ours, then four of each group of rows; ARGV begins with the
+-- name of what is to be done.
+--
+-- Numbers of the store are exact up to 2^53.  Numbers in keys and nodes are eight bytes, most
+-- significant first, that are only cut and compared here.
+local ORDER, VALUE, META, GATE, PRINT, CHANGE, APART, LANE, MOUNT, FEED =
+	KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
+local OURS, EACH, PART, PUSH = 10, 4, 512, 7000
+local call, sha, sub = redis.call, redis.sha1hex, string.sub
+local at = 1
+
+local function arg()
+	at = at + 1
+	return ARGV[at]
+end
+
+local function number()
+	return tonumber(arg())
+end
+
+local function fail(word)
+	error({ word })
+end
+
+-- The map: what it will be, over what there is.
+
+local over = {}
+
+local function find(key)
+	local value = over[key]
+	if value == nil then
+		value = call('HGET', VALUE, key)
+	end
+	return value
+end
+
+local function put(key, value)
+	over[key] = value
+end
+
+-- Whether a comes before b, byte by byte, wherever the server runs.
+local function before(a, b)
+	for i = 1, math.min(#a, #b) do
+		local x, y = string.byte(a, i), string.byte(b, i)
+		if x ~= y then
+			return x < y
+		end
+	end
+	return #a < #b
+end
+
+-- The keys from one on, up to another one without it.
+local function between(from, to)
+	local found = {}
+	for _, key in ipairs(call('ZRANGEBYLEX', ORDER, '[' .. from, '(' .. to)) do
+		if over[key] == nil then
+			found[#found + 1] = key
+		end
+	end
+	for key, value in pairs(over) do
+		if value and not before(key, from) and before(key, to) then
+			found[#found + 1] = key
+		end
+	end
+	return found
+end
+
+-- Names, files and sessions are found by their whole key alone.
+local function is_ordered(key)
+	local table = sub(key, 1, 1)
+	return table ~= 'L' and table ~= 'F' and table ~= 'S'
+end
+
+local function store_map()
+	for key, value in pairs(over) do
+		if value then
+			call('HSET', VALUE, key, value)
+			if is_ordered(key) then
+				call('ZADD', ORDER, 0, key)
+			end
+		else
+			call('HDEL', VALUE, key)
+			if is_ordered(key) then
+				call('ZREM', ORDER, key)
+			end
+		end
+	end
+end
+
+-- Nodes: the length of the key in an index, that key, the node (pack.h).
+
+local function index_of(value)
+	return sub(value, 5, 4 + struct.unpack('>I4', value))
+end
+
+local function node_of(value)
+	return sub(value, 5 + struct.unpack('>I4', value))
+end
+
+-- A number of a node as it is in a key.
+local function in_key(raw)
+	return string.char((string.byte(raw) + 128) % 256) .. sub(raw, 2)
+end
+
+local function forget_node(ino)
+	local old = find('N' .. ino)
+	if old then
+		put('N' .. ino, false)
+		put('O' .. ino, false)
+		local index = index_of(old)
+		if index ~= '' then
+			put(index, false)
+		end
+	end
+	return old
+end
+
+local function put_node(ino, value, told)
+	local was = find('O' .. ino)
+	forget_node(ino)
+	local index, node = index_of(value), node_of(value)
+	local orphan = sub(node, 45, 48) == '\0\0\0\0'
+	if index ~= '' and not orphan and find(index) then
+		fail('EEXIST')
+	end
+	if index ~= '' then
+		put(index, ino)
+	end
+	if orphan then
+		put('O' .. ino, was or told)
+	end
+	put('N' .. ino, value)
+end
+
+local highest = {}
+
+local function raise(what, hex)
+	local known = highest[what] or call('HGET', META, what) or string.rep('0', 16)
+	highest[what] = hex > known and hex or known
+end
+
+-- Rows.  A group is a key of a session: what is there, and what it will be.
+
+local groups = {}
+
+local function print_of(group)
+	local raw = call('HGET', PRINT, group.name)
+	if not raw then
+		return nil
+	end
+	local kind, size, epoch, digest, last = string.match(raw, '^(%l) (%d+) (%d+) (%x*) ?(%x*)$')
+	return { kind = kind, size = tonumber(size), epoch = epoch, digest = digest, last = last }
+end
+
+-- Whether the keys are those of another session, too.
+local function is_ambiguous(group)
+	for _, one in ipairs(group.others) do
+		if call('SISMEMBER', one[1], one[2]) == 1 or
+		   call('SISMEMBER', one[1], one[2] .. ':list') == 1 then
+			return true
+		end
+	end
+	return false
+end
+
+local function look(group)
+	if group.looked then
+		return
+	end
+	group.looked = true
+	local size = group.list and redis.pcall('LLEN', group.list) or 0
+	group.size = type(size) == 'number' and size or 0
+	group.kind = group.size > 0 and 'l' or nil
+	if not group.kind and group.single and call('TYPE', group.single)['ok'] == 'string' then
+		group.kind, group.size = 's', 1
+	end
+	group.ambiguous = is_ambiguous(group) or (group.kind and group.set and
+		call('HEXISTS', PRINT, group.name) == 0 and call('SISMEMBER', group.set,
+		group.member .. (group.kind == 'l' and ':list' or '')) == 0)
+	if group.ambiguous then
+		group.kind, group.size = nil, 0
+	end
+end
+
+-- The digest of the first items of a list, which each item goes on; and of those before one.
+local function digest_of(list, size, mark)
+	local digest, marked, i = '', mark == 0 and '' or nil, 0
+	while i < size do
+		local part = call('LRANGE', list, i, math.min(i + PART, size) - 1)
+		for j = 1, #part do
+			digest = sha(digest .. part[j])
+			if i + j == mark then
+				marked = digest
+			end
+		end
+		i = i + PART
+	end
+	return digest, marked
+end
+
+local function set_print(group, digest)
+	if group.kind then
+		local last = ''
+		if group.kind == 'l' then
+			last = ' ' .. sha(call('LINDEX', group.list, -1))
+		end
+		call('HSET', PRINT, group.name, string.format('%s %d %s %s', group.kind, group.size,
+			call('HGET', META, 'epoch') or '0', digest) .. last)
+	else
+		call('HDEL', PRINT, group.name)
+	end
+end
+
+-- What another program has changed since the last print: nil, or from which index on.
+local function compare(group, whole)
+	look(group)
+	local old = print_of(group)
+	if not old then
+		return group.kind and { first = 0, added = true }
+	elseif not group.kind then
+		return { first = 0, deleted = 0 }
+	elseif group.kind ~= old.kind then
+		return { first = 0, deleted = 0 }
+	elseif group.kind == 's' then
+		return sha(call('GET', group.single)) ~= old.digest and { first = 0 } or nil
+	end
+	if group.size == old.size and whole == 'quick' then
+		return nil
+	elseif group.size == old.size then
+		whole = whole or old.epoch ~= (call('HGET', META, 'epoch') or '0')
+		if not whole and sha(call('LINDEX', group.list, -1)) == old.last then
+			return nil
+		end
+	elseif group.size < old.size then
+		return { first = 0, deleted = 0 }
+	end
+	local digest, marked = digest_of(group.list, group.size, old.size)
+	group.digest = digest
+	if marked ~= old.digest then
+		return { first = 0, deleted = 0 }
+	elseif group.size > old.size then
+		return { first = old.size, added = true }
+	elseif old.epoch ~= (call('HGET', META, 'epoch') or '0') then
+		set_print(group, digest)
+	end
+	return nil
+end
+
+local function print_now(group)
+	if group.kind == 's' then
+		set_print(group, sha(call('GET', group.single)))
+	elseif group.kind then
+		set_print(group, (digest_of(group.list, group.size)))
+	else
+		set_print(group)
+	end
+end
+
+-- "stamp first deleted rewritten end"; deleted '-' for none.
+local function log_change(group, change)
+	local stamp = call('HINCRBY', META, 'n', 1)
+	local old = call('HGET', CHANGE, group.name)
+	local first, deleted, added = change.first, change.deleted, change.added
+	if old then
+		local _, f, d, rewritten = string.match(old, '^(%d+) (%d+) (%S+) (%d)')
+		first = math.min(first, tonumber(f))
+		deleted = d ~= '-' and math.min(deleted or tonumber(d), tonumber(d)) or deleted
+		added = added and rewritten == '0'
+	end
+	call('HDEL', APART, group.name)
+	call('HSET', CHANGE, group.name, string.format('%d %d %s %s %d', stamp, first,
+		deleted and string.format('%d', deleted) or '-', added and '0' or '1', group.size))
+end
+
+-- Whether nothing was changed that is not in the log; then it is.
+local function settle(group, whole, known)
+	if group.hidden or (known and call('HEXISTS', PRINT, group.name) == 0) then
+		return true
+	end
+	local change = compare(group, whole)
+	if not change then
+		return true
+	end
+	log_change(group, change)
+	print_now(group)
+	return false
+end
+
+-- All rows, by index, to be changed.
+local function load(group)
+	if group.map then
+		return group.map
+	end
+	look(group)
+	local map = {}
+	if group.kind == 's' then
+		map[0] = call('GET', group.single)
+	else
+		for i = 0, group.size - 1, PART do
+			for j, item in ipairs(call('LRANGE', group.list, i, i + PART - 1)) do
+				map[i + j - 1] = item
+			end
+		end
+	end
+	group.old = {}
+	for i, item in pairs(map) do
+		group.old[i] = item
+	end
+	for i, item in ipairs(group.added) do
+		map[group.size + i - 1] = item
+	end
+	group.added = {}
+	group.map = map
+	return map
+end
+
+local function index_in(group, i)
+	if i > 2 ^ 53 then
+		fail('EFBIG')
+	elseif i < 0 then
+		fail('GAP')
+	end
+	return i
+end
+
+-- A single state has a version, where services have one.
+local function typed(group, version)
+	group.changed = true
+	if version ~= '0' then
+		group.wants = 's'
+		group.version = version
+	end
+end
+
+local function insert(group, i, data, version)
+	typed(group, version)
+	look(group)
+	if not group.map and group.kind ~= 's' and version == '0' and
+	   i == group.size + #group.added then
+		group.added[#group.added + 1] = data
+		return
+	end
+	local map = load(group)
+	if map[index_in(group, i)] then
+		fail('EEXIST')
+	end
+	map[i] = data
+end
+
+local function put_row(group, i, data, version)
+	local map = load(group)
+	if map[index_in(group, i)] ~= data then
+		typed(group, version)
+		map[i] = data
+	end
+end
+
+local function delete_rows(group, from, to)
+	local map = load(group)
+	for i in pairs(map) do
+		if i >= from and i <= to then
+			map[i] = nil
+			group.changed = true
+		end
+	end
+end
+
+local function move_rows(from, to, version, replaces)
+	local source, target = load(from), load(to)
+	if from == to then
+		return
+	end
+	if replaces then
+		target = {}
+		to.map = target
+	end
+	for i, item in pairs(source) do
+		if target[i] then
+			fail('EEXIST')
+		end
+		target[i] = item
+	end
+	from.map = {}
+	from.changed = true
+	typed(to, version)
+	if version == '0' and next(target) then
+		to.wants = 'l'
+	end
+end
+
+local function shift_rows(group, from, by)
+	local map, moved = load(group), {}
+	for i, item in pairs(map) do
+		if i >= from then
+			moved[i] = item
+		end
+	end
+	for i in pairs(moved) do
+		map[i] = nil
+	end
+	for i, item in pairs(moved) do
+		if map[i + by] then
+			fail('EEXIST')
+		end
+		map[index_in(group, i + by)] = item
+		group.changed = true
+	end
+end
+
+-- What is to be written, before anything is.
+local function plan(group)
+	if not group.changed then
+		return
+	elseif group.ambiguous then
+		fail('AMBIGUOUS')
+	end
+	if not group.map then
+		group.target, group.final = 'l', group.size + #group.added
+		return
+	end
+	local count, items = 0, {}
+	for i in pairs(group.map) do
+		count = count + 1
+	end
+	for i = 0, count - 1 do
+		if not group.map[i] then
+			fail('GAP')
+		end
+		items[i + 1] = group.map[i]
+	end
+	group.items, group.final = items, count
+	group.target = count > 0 and (group.wants or (count == 1 and group.kind) or 'l') or nil
+	if group.hidden or not group.single then
+		group.target = count > 0 and 'l' or nil
+	elseif not group.list then
+		group.target = count > 0 and 's' or nil
+	end
+	if group.target == 's' and count > 1 then
+		group.target = 'l'
+	end
+	if group.target == 's' and not group.list and count > 1 then
+		fail('GAP')
+	end
+end
+
+local function push(list, items, from)
+	for i = from, #items, PUSH do
+		call('RPUSH', list, unpack(items, i, math.min(i + PUSH - 1, #items)))
+	end
+end
+
+-- Raise the number by which services compare and swap; as text, since it may be above 2^53.
+local function raise_version(group)
+	local version = call('GET', group.ver)
+	if version or call('HGET', META, 'versions') then
+		local now = call('INCR', group.ver)
+		if group.version and now < tonumber(group.version) then
+			call('SET', group.ver, group.version)
+		end
+	end
+end
+
+local function store_single(group)
+	if group.kind ~= 's' or group.items[1] ~= group.old[0] then
+		call('SET', group.single, group.items[1])
+	end
+	if group.ver then
+		raise_version(group)
+	end
+	set_print(group, sha(group.items[1]))
+end
+
+local function store_list(group)
+	local same = 0
+	if group.kind == 'l' then
+		while same < group.final and group.items[same + 1] == group.old[same] do
+			same = same + 1
+		end
+		if same == 0 then
+			call('DEL', group.list)
+		elseif same < group.size then
+			call('LTRIM', group.list, 0, same - 1)
+		end
+	end
+	push(group.list, group.items, same + 1)
+end
+
+local function store_group(group)
+	if not group.changed then
+		return
+	end
+	local was = group.kind
+	if not group.map then
+		local old = not group.hidden and print_of(group) or { digest = '' }
+		push(group.list, group.added, 1)
+		local digest = old.digest
+		for _, item in ipairs(group.added) do
+			digest = sha(digest .. item)
+		end
+		group.kind, group.size = 'l', group.final
+		group.digest = digest
+	else
+		if was == 'l' and group.target ~= 'l' then
+			call('DEL', group.list)
+		elseif was == 's' and group.target ~= 's' then
+			call('DEL', group.single)
+			if group.ver then
+				call('DEL', group.ver)
+			end
+		end
+		if group.target == 'l' then
+			store_list(group)
+			group.digest = ''
+			for _, item in ipairs(group.items) do
+				group.digest = sha(group.digest .. item)
+			end
+		end
+		group.kind, group.size = group.target, group.final
+		if group.target == 's' then
+			store_single(group)
+		end
+	end
+	if group.hidden then
+		return
+	end
+	if group.target ~= 's' then
+		set_print(group, group.digest)
+	end
+	if group.member and was ~= group.kind then
+		if was then
+			call('SREM', group.set, group.member .. (was == 'l' and ':list' or ''))
+		end
+		if group.kind then
+			call('SADD', group.set, group.member .. (group.kind == 'l' and ':list' or ''))
+		end
+	end
+	-- A guest is another program for the mounts.
+	if group.guest then
+		log_change(group, { first = group.guest_first or 0, deleted = 0 })
+	end
+end
+
+-- Groups: kind (r rows, h a sidecar, n rows that are hidden), name, member, then its keys.
+local function read_groups()
+	local count = number()
+	for g = 1, count do
+		local kind, base = arg(), OURS + EACH * (g - 1)
+		local group = { name = arg(), member = arg(), added = {}, others = {} }
+		for i = 1, number() do
+			group.others[i] = { arg(), arg() }
+		end
+		if kind == 'r' then
+			group.single, group.list = KEYS[base + 1], KEYS[base + 2]
+			group.ver, group.set = KEYS[base + 3], KEYS[base + 4]
+		elseif kind == 'h' then
+			group.single = KEYS[base + 1]
+			group.listed = { KEYS[base + 4], sub(group.member, 1, -7) .. ':list' }
+			group.member = nil
+		else
+			group.list = KEYS[base + 1]
+			group.hidden = true
+		end
+		groups[g] = group
+	end
+end
+
+local function group()
+	return groups[number()]
+end
+
+-- The mounts and what they leave.
+
+-- The newest number that another mount than this has left, of two pairs "number mount".
+local function newest_of_others(one, two, mount)
+	for _, pair in ipairs({ one, two }) do
+		local n, m = string.match(pair or '', '^(%d+) (%d+)$')
+		if n and m ~= mount then
+			return tonumber(n)
+		end
+	end
+	return 0
+end
+
+-- Put a number in front of two pairs, of which the second is of another mount.
+local function push_pair(hash, one, two, first, second, n, mount)
+	local _, m = string.match(first or '', '^(%d+) (%d+)$')
+	if m and m ~= mount then
+		call('HSET', hash, two, first)
+	end
+	call('HSET', hash, one, string.format('%d %s', n, mount))
+end
+
+local function notes_behind(seen)
+	return call('XRANGE', FEED, string.format('(%d-18446744073709551615', seen), '+', 'COUNT', 2000)
+end
+
+local function is_shared(guest)
+	return (tonumber(call('HGET', META, 'mounts') or '0')) > (guest and 0 or 1)
+end
+
+-- Committing.
+
+local ops, moved, append_base = {}, false, nil
+
+local function key_number(key, from)
+	local high, low = struct.unpack('>I4I4', sub(key, from, from + 7))
+	return (high - 2147483648) * 4294967296 + low
+end
+
+local function number_key(value)
+	local high = math.floor(value / 4294967296)
+	return struct.pack('>I4I4', high + 2147483648, value - high * 4294967296)
+end
+
+-- Put marks of a file back, and pieces, at other indexes.
+local function shift_file(ino, from, by, bytes)
+	local moved = {}
+	for _, key in ipairs(between('P' .. ino .. from, 'P' .. ino .. string.rep('\255', 17))) do
+		moved[#moved + 1] = { 'P' .. ino .. number_key(key_number(key, 10) + by) .. sub(key, 18),
+			find(key), key }
+	end
+	for _, key in ipairs(between('I' .. ino .. from, 'I' .. ino .. string.rep('\255', 17))) do
+		local index, offset = key_number(key, 10) + by, key_number(key, 18) + bytes
+		if offset < 0 then
+			fail('EFBIG')
+		end
+		moved[#moved + 1] = { 'I' .. ino .. number_key(index) .. number_key(offset), '', key }
+		moved[#moved + 1] = { 'M' .. ino .. number_key(offset), number_key(index),
+			'M' .. ino .. sub(key, 18) }
+	end
+	for _, one in ipairs(moved) do
+		put(one[3], false)
+	end
+	for _, one in ipairs(moved) do
+		put(one[1], one[2])
+	end
+end
+
+local function erase_marks(ino, from, to)
+	for _, key in ipairs(between('M' .. ino .. from, to)) do
+		put('I' .. ino .. find(key) .. sub(key, 10), false)
+		put(key, false)
+	end
+end
+
+ops.P = function() put(arg(), arg()) end
+ops.N = function()
+	local key, value = arg(), arg()
+	if find(key) then
+		fail('EEXIST')
+	end
+	put(key, value)
+end
+ops.D = function() put(arg(), false) end
+ops.R = function()
+	for _, key in ipairs(between(arg(), arg())) do
+		put(key, false)
+	end
+end
+ops.n = function()
+	local ino, hex, value = arg(), arg(), arg()
+	raise('ino', hex)
+	put_node(ino, value, ops.told)
+end
+-- Fields of a node: offset and bytes of each; and how many more links.
+ops.f = function()
+	local ino, links, count = arg(), number(), number()
+	local value = find('N' .. ino)
+	local start = value and 4 + struct.unpack('>I4', value)
+	local function set(offset, bytes)
+		value = sub(value, 1, start + offset) .. bytes .. sub(value, start + offset + #bytes + 1)
+	end
+	for _ = 1, count do
+		local offset, bytes = number(), arg()
+		if value then
+			set(offset, bytes)
+		end
+	end
+	if value then
+		set(44, struct.pack('>I4', struct.unpack('>I4', sub(value, start + 45)) + links))
+		put('N' .. ino, value)
+	end
+end
+ops.d = function() forget_node(arg()) end
+-- An entry: its key, its name's key, its value, its id in both spellings.
+ops.e = function()
+	local key, name, value, id, hex = arg(), arg(), arg(), arg(), arg()
+	if find(key) or find(name) then
+		fail('EEXIST')
+	end
+	raise('entry', hex)
+	put(key, value)
+	put(name, id)
+end
+ops.E = function()
+	local key, prefix = arg(), arg()
+	local old = find(key)
+	if old then
+		put(prefix .. string.gsub(sub(old, 9), '%z', '\0\255') .. '\0\0', false)
+		put(key, false)
+	end
+end
+ops.b = function() -- a mark, left out where rows have come in between
+	local ino, offset, index = arg(), arg(), arg()
+	if not moved then
+		local key = 'M' .. ino .. offset
+		local old = find(key)
+		if old then
+			put('I' .. ino .. old .. offset, false)
+		end
+		put(key, index)
+		put('I' .. ino .. index .. offset, '')
+	end
+end
+ops.B = function() erase_marks(arg(), arg(), arg()) end
+ops.i = function() insert(group(), number(), arg(), arg()) end
+ops.a = function() -- behind what there is
+	local g, i, data = group(), number(), arg()
+	look(g)
+	insert(g, append_base and i + append_base or i, data, '0')
+end
+ops.p = function() put_row(group(), number(), arg(), arg()) end
+ops.x = function() delete_rows(group(), number(), number()) end
+ops.m = function() move_rows(group(), group(), arg(), arg() == '1') end
+ops.s = function()
+	local g, from, by, ino, key, bytes = group(), number(), number(), arg(), arg(), number()
+	shift_rows(g, from, by)
+	if ino ~= '' then
+		shift_file(ino, key, by, bytes)
+	end
+end
+ops.u = function() -- a file that no mount uses; and each has told so
+	local from, to = arg(), arg()
+	if #between(from, to) > 0 then
+		fail('EBUSY')
+	end
+	for mount, value in pairs(ops.mounts()) do
+		if mount ~= ops.mount and sub(value, 1, 2) == 'm1' then
+			fail('EAGAIN')
+		end
+	end
+end
+ops.q = function() -- no orphan of a key
+	if #between(arg(), arg()) > 0 then
+		fail('EEXIST')
+	end
+end
+ops.j = function()
+	if is_shared(false) then
+		fail('ESTALE')
+	end
+end
+ops.c = function()
+	local node, claim = arg(), arg()
+	if find(node) then
+		put(claim, '')
+	end
+end
+ops.l = function()
+	local ino, entry, new_ino, new_entry = arg(), arg(), arg(), arg()
+	raise('ino', ino)
+	raise('entry', entry)
+	if highest.ino ~= ino or highest.entry ~= entry then
+		fail('ESTALE')
+	end
+	highest.ino, highest.entry = new_ino, new_entry
+end
+-- Locks: those of others must be as they were when they were judged.
+ops.k = function()
+	local key, value, prefix, to, expected = arg(), arg(), arg(), arg(), arg()
+	if expected ~= '-' then
+		local others = ''
+		for _, one in ipairs(between(prefix, to)) do
+			if one ~= key then
+				others = others .. find(one)
+			end
+		end
+		if others ~= sub(expected, 2) then
+			fail('LOCKS')
+		end
+		for mount, state in pairs(ops.mounts()) do
+			if mount ~= ops.mount and sub(state, 1, 1) == 'm' and sub(state, 3, 3) == '1' then
+				fail('EAGAIN')
+			end
+		end
+	end
+	put(key, value ~= '' and value)
+end
+ops.t = function() -- a setting
+	local key, value = arg(), arg()
+	put(key, value ~= '' and value)
+	ops.settings = true
+end
+ops.z = function() -- a change that is digested
+	local g, stamp = group(), arg()
+	ops.later[#ops.later + 1] = function()
+		local change = call('HGET', CHANGE, g.name)
+		if change and string.match(change, '^%d+') == stamp then
+			call('HDEL', CHANGE, g.name)
+		end
+		if stamp == '0' or (change and string.match(change, '^%d+') == stamp) then
+			call('HDEL', APART, g.name)
+		end
+	end
+end
+ops.Z = function()
+	local stamp = number()
+	ops.later[#ops.later + 1] = function()
+		local all = call('HGETALL', CHANGE)
+		for i = 1, #all, 2 do
+			if tonumber((string.match(all[i + 1], '^%d+'))) <= stamp then
+				call('HDEL', CHANGE, all[i])
+			end
+		end
+	end
+end
+ops.y = function() -- a key that is quarantined
+	local g, stamp, first = group(), arg(), arg()
+	ops.later[#ops.later + 1] = function()
+		local change = call('HGET', CHANGE, g.name)
+		if change and string.match(change, '^%d+') == stamp then
+			call('HDEL', CHANGE, g.name)
+			call('HSET', APART, g.name,
+				string.format('%d %s', call('HINCRBY', META, 'n', 1), first))
+		end
+	end
+end
+
+ops.mounts = function()
+	if not ops.all then
+		ops.all = {}
+		local list = call('HGETALL', MOUNT)
+		for i = 1, #list, 2 do
+			ops.all[list[i]] = list[i + 1]
+		end
+	end
+	return ops.all
+end
+
+-- The path of what has a name in a directory; '' if it cannot be told.
+local function path_of(parent, name)
+	local path, root = name, struct.pack('>I4I4', 0, 1)
+	for _ = 1, 64 do
+		if parent == root then
+			return path
+		end
+		local value = find('N' .. in_key(parent))
+		if not value then
+			return ''
+		end
+		local node = node_of(value)
+		local entry = find('E' .. in_key(sub(node, 9, 16)) .. in_key(sub(node, 17, 24)))
+		if not entry then
+			return ''
+		end
+		path = sub(entry, 9) .. '/' .. path
+		parent = sub(node, 9, 16)
+	end
+	return ''
+end
+
+-- What is to be told of a note, and only the state after the commit tells.
+local function describe(kind, fields)
+	if kind == 'r' then
+		local g, index, first = groups[tonumber(arg())], arg(), number()
+		local ino = find(index)
+		look(g)
+		if append_base and first >= 0 then
+			first = first + append_base
+		end
+		fields[#fields + 1] = string.format('%d %d ', first, g.size) .. (ino or '')
+	elseif kind == 'e' then
+		fields[#fields + 1] = path_of(arg(), arg())
+	else
+		fields[#fields + 1] = ''
+	end
+end
+
+local function leave_notes(n, mount)
+	local count = number()
+	if count == 0 then
+		return
+	end
+	local time, pid = call('TIME'), arg()
+	local at = time[1] .. string.format('%06d', time[2]) .. '000'
+	for part = 0, count - 1, PART do
+		local fields = { 'm', mount, 'p', pid, 'a', at }
+		for _ = part + 1, math.min(part + PART, count) do
+			local kind = arg()
+			fields[#fields + 1] = kind
+			fields[#fields + 1] = arg()
+			fields[#fields + 1] = 'x'
+			describe(kind, fields)
+		end
+		call('XADD', FEED, string.format('%d-%d', n, part), unpack(fields))
+	end
+end
+
+-- The gates: what was changed behind each, and what was appended.
+local function read_gates()
+	local gates, names = {}, {}
+	for i = 1, number() do
+		local id, uses = arg(), arg()
+		gates[i] = { id = id, uses = uses }
+		for _, letter in ipairs({ 'c', 'a', 'b' }) do
+			names[#names + 1] = letter .. id
+		end
+	end
+	for i = 1, #names, 3 * PART do
+		local part = call('HMGET', GATE, unpack(names, i, math.min(i + 3 * PART, #names + 1) - 1))
+		for j = 1, #part, 3 do
+			local gate = gates[(i + j - 2) / 3 + 1]
+			gate.c, gate.a, gate.b = part[j], part[j + 1], part[j + 2]
+		end
+	end
+	return gates
+end
+
+local function is_unread(gates, seen, mount)
+	for _, gate in ipairs(gates) do
+		if newest_of_others(gate.c, nil, mount) > seen or (string.find(gate.uses, 'w') and
+		   newest_of_others(gate.a, gate.b, mount) > seen) then
+			return true
+		end
+	end
+	return false
+end
+
+local function stamp_gates(gates, n, mount)
+	for _, gate in ipairs(gates) do
+		if string.find(gate.uses, 'c') then
+			call('HSET', GATE, 'c' .. gate.id, string.format('%d %s', n, mount))
+		end
+		if string.find(gate.uses, 'r') then
+			call('HSET', GATE, 'r' .. gate.id, string.format('%d', n))
+		end
+		if string.find(gate.uses, 'a') then
+			push_pair(GATE, 'a' .. gate.id, 'b' .. gate.id, gate.a, gate.b, n, mount)
+		end
+	end
+end
+
+local function is_anothers_turn(mount)
+	local turn = call('HGET', META, 'turn')
+	if not turn then
+		return false
+	end
+	local who, til = string.match(turn, '^(%d+) (%d+)$')
+	return who ~= mount and tonumber(til) > tonumber((call('TIME'))[1])
+end
+
+-- What of the rows was changed by others and is not digested.
+local function guard_groups(count, anyway)
+	for _ = 1, count do
+		local g, touches = group(), arg()
+		if not anyway and not g.hidden then
+			if touches == 'r' and not settle(g, true) then
+				return false
+			elseif touches == 'a' and not settle(g, false) then
+				return false
+			end
+			if call('HEXISTS', CHANGE, g.name) == 1 then
+				return false
+			end
+		end
+		-- A file for rows that are there: from now on it is known what they are.
+		if touches == 'p' and call('HEXISTS', PRINT, g.name) == 0 then
+			ops.later[#ops.later + 1] = function()
+				if not g.changed then
+					look(g)
+					print_now(g)
+				end
+			end
+		end
+	end
+	return true
+end
+
+local function commit()
+	local mount, lane, seq = arg(), arg(), number()
+	local flags, seen = arg(), number()
+	local guest = string.find(flags, 'g')
+	ops.mount = mount
+	if call('HEXISTS', MOUNT, mount) == 0 then
+		return { 'LOST' }
+	end
+	local last = call('HGET', LANE, lane)
+	if last then
+		local done, result = string.match(last, '^(%d+) (.*)$')
+		if tonumber(done) == seq then
+			return { 'OK', result }
+		elseif tonumber(done) > seq then
+			return { 'LOST' }
+		end
+	end
+	if is_anothers_turn(mount) then
+		return { 'TURN' }
+	end
+	local shared = is_shared(guest)
+	if shared and not string.find(flags, 's') then
+		return { 'SHARED' }
+	end
+	local gates = read_gates()
+	if shared and is_unread(gates, seen, mount) then
+		return { 'GATES', notes_behind(seen) }
+	end
+	read_groups()
+	ops.later = {}
+	if not guard_groups(number(), string.find(flags, 'y')) then
+		return { 'ESTALE' }
+	end
+	ops.told = string.format('%d', shared and tonumber(call('HGET', META, 'n') or '0') + 1 or 0)
+	local total, appended, expected, passed = number(), number(), number(), 0
+	if appended > 0 then
+		local g = groups[appended]
+		look(g)
+		if g.kind ~= 's' and g.size ~= expected then
+			if g.size < expected then
+				return { 'ESTALE' }
+			end
+			append_base, moved = g.size - expected, true
+			for i = expected, g.size - 1, PART do
+				local part = call('LRANGE', g.list, i, math.min(i + PART, g.size) - 1)
+				for _, item in ipairs(part) do
+					passed = passed + #item + 1
+				end
+			end
+		end
+	end
+	for i = 1, total do
+		ops.number = i
+		ops[arg()]()
+	end
+	for _, g in ipairs(groups) do
+		g.guest = guest
+		plan(g)
+	end
+	-- From here on nothing may fail.  The first command is one that a full server refuses.
+	local n = tonumber(call('HGET', META, 'n') or '0') + 1
+	local result = string.format('%d %d %d', n, append_base or 0, passed)
+	call('HSET', LANE, lane, string.format('%d %s', seq, result))
+	call('HSET', META, 'n', string.format('%d', n))
+	for what, hex in pairs(highest) do
+		call('HSET', META, what, hex)
+	end
+	if ops.settings then
+		call('HINCRBY', META, 'settings', 1)
+	end
+	stamp_gates(gates, n, mount)
+	store_map()
+	for _, g in ipairs(groups) do
+		store_group(g)
+	end
+	for _, later in ipairs(ops.later) do
+		later()
+	end
+	over = {}
+	if shared then
+		local one, two = unpack(call('HMGET', META, 'last', 'other'))
+		push_pair(META, 'last', 'other', one, two, n, mount)
+		leave_notes(n, mount)
+	end
+	return { 'OK', result }
+end
+
+-- Reading.
+
+local reads = {}
+
+local function clip(size, most)
+	return most >= 0 and math.min(size, most) or size
+end
+
+reads.get = function() return find(arg()) end
+reads.range = function()
+	local from, to, limit, back = arg(), arg(), number(), arg()
+	local keys = back == '1' and call('ZREVRANGEBYLEX', ORDER, to, from, 'LIMIT', 0, limit) or
+		call('ZRANGEBYLEX', ORDER, from, to, 'LIMIT', 0, limit)
+	local found = {}
+	for _, key in ipairs(keys) do
+		found[#found + 1] = key
+		found[#found + 1] = find(key)
+	end
+	return found
+end
+-- The node that an index leads to.
+reads.by = function()
+	local ino = find(arg())
+	return ino and find('N' .. ino)
+end
+-- Rows from an index on: at most so many, and bytes; clipped to what there was.
+reads.rows = function()
+	local g, from, most, bytes, clipped = group(), number(), number(), number(), number()
+	look(g)
+	if g.kind == 's' then
+		return { 's', 1, from <= 0 and most > 0 and call('GET', g.single) or false }
+	end
+	local found, size, had = { 'l', g.size }, clip(g.size, clipped), 0
+	from = math.max(from, 0)
+	while from < size and #found - 2 < most and had < bytes do
+		local part = call('LRANGE', g.list, from,
+			math.min(from + 64, size, from + most - (#found - 2)) - 1)
+		for _, item in ipairs(part) do
+			found[#found + 1] = item
+			had = had + #item
+		end
+		from = from + #part
+	end
+	return found
+end
+-- The same from one on, backwards.
+reads.back = function()
+	local g, last, most, bytes, clipped = group(), number(), number(), number(), number()
+	look(g)
+	if g.kind == 's' then
+		return { 's', 1, last >= 0 and most > 0 and call('GET', g.single) or false }
+	end
+	local found, had = { 'l', g.size }, 0
+	last = math.min(last, clip(g.size, clipped) - 1)
+	while last >= 0 and #found - 2 < most and had < bytes do
+		local first = math.max(0, last - 63, last + 1 - (most - (#found - 2)))
+		local part = call('LRANGE', g.list, first, last)
+		for i = #part, 1, -1 do
+			found[#found + 1] = part[i]
+			had = had + #part[i]
+		end
+		last = first - 1
+	end
+	return found
+end
+reads.stat = function()
+	local g = group()
+	look(g)
+	return { g.kind or '', g.size, g.ambiguous and 'a' or g.kind == 'l' and g.single and g.set and
+		call('EXISTS', g.single) == 1 and 'b' or '' }
+end
+local function tail_of(g, ino)
+	look(g)
+	local mark = call('ZREVRANGEBYLEX', ORDER, '(' .. 'M' .. ino .. string.rep('\255', 9),
+		'[M' .. ino, 'LIMIT', 0, 1)[1]
+	local index = mark and find(mark)
+	local from = index and math.max(key_number(index, 1), 0) or 0
+	local pieces = call('ZRANGEBYLEX', ORDER, '[P' .. ino .. (index or ''),
+		'(P' .. ino .. string.rep('\255', 17), 'LIMIT', 0, 1)[1] and '1' or '0'
+	local count, bytes, last = 0, 0, 0
+	if g.kind == 's' then
+		bytes = call('STRLEN', g.single)
+		count, last = 1, bytes
+	else
+		for i = from, g.size - 1, PART do
+			for _, item in ipairs(call('LRANGE', g.list, i, i + PART - 1)) do
+				count, bytes, last = count + 1, bytes + #item, #item
+			end
+		end
+	end
+	return { mark and sub(mark, 10) or '', index or '', pieces, count, bytes, last, g.size - 1 }
+end
+reads.tail = function() return tail_of(group(), arg()) end
+-- A name in a directory: the id, and the node.
+reads.name = function()
+	local id = find(arg())
+	local prefix = arg()
+	local entry = id and find(prefix .. id)
+	return entry and { id, find('N' .. in_key(sub(entry, 1, 8))) } or false
+end
+-- Entries behind one, each with its node.
+reads.list = function()
+	local found = {}
+	for _, key in ipairs(call('ZRANGEBYLEX', ORDER, arg(), arg(), 'LIMIT', 0, number())) do
+		local entry = find(key)
+		found[#found + 1] = sub(key, 10)
+		found[#found + 1] = entry
+		found[#found + 1] = find('N' .. in_key(sub(entry, 1, 8)))
+	end
+	return found
+end
+reads.meta = function() return call('HMGET', META, 'ino', 'entry') end
+reads.changes = function() return call('HGETALL', CHANGE) end
+reads.apart = function() return call('HGETALL', APART) end
+reads.change = function() return call('HGET', CHANGE, arg()) end
+reads.notes = function() return notes_behind(number()) end
+reads.mounts = function() return call('HGETALL', MOUNT) end
+reads.members = function()
+	local set = group().set
+	return call('TYPE', set)['ok'] == 'set' and call('SMEMBERS', set) or {}
+end
+
+local function read()
+	local mount, flags, n, known = arg(), arg(), number(), number()
+	local anyway, past = string.find(flags, 'y'), string.find(flags, 'p')
+	local now = tonumber(call('HGET', META, 'n') or '0')
+	local stale = false
+	if n < 0 and not anyway then
+		local one, two = unpack(call('HMGET', META, 'last', 'other'))
+		stale = newest_of_others(one, two, mount) > known or
+			(not past and call('HLEN', CHANGE) > 0)
+	end
+	for _ = 1, number() do
+		local changed = call('HGET', GATE, 'r' .. arg())
+		stale = stale or (n >= 0 and changed and tonumber(changed) > n)
+	end
+	read_groups()
+	local answer = { 'OK', now }
+	if stale then
+		return { 'ESTALE', now }
+	end
+	for i = 1, number() do
+		local g = group()
+		arg()
+		if not settle(g, false, true) and not anyway and not past then
+			return { 'ESTALE', now }
+		end
+	end
+	for i = 1, number() do
+		answer[#answer + 1] = reads[arg()]()
+	end
+	return answer
+end
+
+-- Mounts.
+
+local function milliseconds()
+	local time = call('TIME')
+	return time[1] * 1000 + math.floor(time[2] / 1000)
+end
+
+-- "kind untold holding seen known owner": m or g, three flags without blanks between them.
+local function say_mount(mount, kind, untold, holds, known, owner)
+	call('HSET', MOUNT, mount, string.format('%s%s%s %.0f %s %s', kind, untold, holds,
+		milliseconds(), known, owner))
+end
+
+local function end_mount(mount, state)
+	if call('HDEL', MOUNT, mount) == 1 and sub(state, 1, 1) == 'm' then
+		call('HINCRBY', META, 'mounts', -1)
+	end
+	call('HINCRBY', META, 'comings', 1)
+	for i = 0, 31 do
+		call('HDEL', LANE, mount .. '.' .. i)
+	end
+	if call('HGET', META, 'duty') == mount then
+		call('HDEL', META, 'duty')
+	end
+	local turn = call('HGET', META, 'turn')
+	if turn and string.match(turn, '^%d+') == mount then
+		call('HDEL', META, 'turn')
+	end
+	local suffix = number_key(tonumber(mount))
+	for _, letter in ipairs({ 'A', 'B', 'U' }) do
+		for _, key in ipairs(call('ZRANGEBYLEX', ORDER, '[' .. letter, '(' .. letter .. '\255')) do
+			if sub(key, -8) == suffix then
+				call('ZREM', ORDER, key)
+				call('HDEL', VALUE, key)
+			end
+		end
+	end
+end
+
+-- Who there is: number, state and for how many milliseconds he was silent.
+local function list_mounts()
+	local list, now, found = call('HGETALL', MOUNT), milliseconds(), {}
+	for i = 1, #list, 2 do
+		local seen = string.match(list[i + 1], '^%S+ (%d+)')
+		found[#found + 1] = list[i]
+		found[#found + 1] = list[i + 1]
+		found[#found + 1] = now - tonumber(seen)
+	end
+	return found
+end
+
+local function join()
+	local kind, untold, alone, lease, owner = arg(), arg(), arg(), number(), arg()
+	if alone ~= '0' then
+		local list = list_mounts()
+		for i = 1, #list, 3 do
+			if sub(list[i + 1], 1, 1) == 'm' then
+				if list[i + 2] >= lease and alone == '2' then
+					end_mount(list[i], list[i + 1])
+				else
+					return { list[i + 2] >= lease and 'SILENT' or 'BUSY', list[i + 1] }
+				end
+			end
+		end
+	end
+	local mount = string.format('%d', call('HINCRBY', META, 'number', 1))
+	local n = call('HGET', META, 'n') or '0'
+	local first = '0'
+	if kind == 'm' then
+		if call('HINCRBY', META, 'mounts', 1) == 1 then
+			first = '1'
+			call('HINCRBY', META, 'epoch', 1)
+		end
+	end
+	call('HINCRBY', META, 'comings', 1)
+	say_mount(mount, kind, (first == '1' or kind == 'g') and untold or '0', '0', n, owner)
+	return { 'OK', mount, n, first }
+end
+
+local function leave()
+	local mount = arg()
+	local state = call('HGET', MOUNT, mount)
+	if state then
+		end_mount(mount, state)
+	end
+	return 'OK'
+end
+
+-- A mount lives, says what it has to, and hears of the others.
+local function beat()
+	local mount, untold, holds, known, lease = arg(), arg(), arg(), arg(), number()
+	local state = call('HGET', MOUNT, mount)
+	if not state then
+		return { 'LOST' }
+	end
+	say_mount(mount, sub(state, 1, 1), untold == '-' and sub(state, 2, 2) or untold,
+		holds == '-' and sub(state, 3, 3) or holds, known,
+		string.match(state, '^%S+ %d+ %d+ (.*)$'))
+	local list, least = list_mounts(), math.huge
+	for i = 1, #list, 3 do
+		if lease > 0 and list[i] ~= mount and list[i + 2] >= lease then
+			end_mount(list[i], list[i + 1])
+		elseif sub(list[i + 1], 1, 1) == 'm' then
+			least = math.min(least, tonumber((string.match(list[i + 1], '^%S+ %d+ (%d+)'))))
+		end
+	end
+	if lease >= 0 and least < math.huge then
+		call('XTRIM', FEED, 'MINID', string.format('%d-0', least + 1))
+	end
+	return { 'OK', call('HGET', META, 'settings') or '0', call('HLEN', CHANGE), list_mounts() }
+end
+
+-- A file is in use here, or no longer.
+local function use()
+	local mount, on, known, key = arg(), arg(), number(), arg()
+	if call('HEXISTS', MOUNT, mount) == 0 then
+		return { 'LOST' }
+	end
+	if on == '1' then
+		local one, two = unpack(call('HMGET', META, 'last', 'other'))
+		if newest_of_others(one, two, mount) > known then
+			return { 'ESTALE' }
+		end
+		put(key, '')
+	else
+		put(key, false)
+	end
+	store_map()
+	return { call('HLEN', CHANGE) > 0 and '1' or '0' }
+end
+
+local function duty()
+	local mount = arg()
+	local who = call('HGET', META, 'duty')
+	if not who or call('HEXISTS', MOUNT, who) == 0 then
+		call('HSET', META, 'duty', mount)
+		who = mount
+	end
+	return who
+end
+
+local function turn()
+	local mount, take = arg(), arg()
+	if take == '1' and not is_anothers_turn(mount) then
+		call('HSET', META, 'turn', string.format('%s %d', mount, tonumber((call('TIME'))[1]) + 2))
+	elseif take == '0' and string.match(call('HGET', META, 'turn') or '', '^%d+') == mount then
+		call('HDEL', META, 'turn')
+	end
+	return is_anothers_turn(mount) and '0' or '1'
+end
+
+-- Keys that may have changed: those that are a session's in any way, compared.
+local function is_known(g)
+	if call('HEXISTS', PRINT, g.name) == 1 then
+		return true
+	elseif g.listed then
+		return call('SISMEMBER', g.listed[1], g.listed[2]) == 1
+	end
+	return call('SISMEMBER', g.set, g.member) == 1 or
+		call('SISMEMBER', g.set, g.member .. ':list') == 1
+end
+
+local function check()
+	local how, found = arg(), 0
+	read_groups()
+	for _, g in ipairs(groups) do
+		if g.ver and call('EXISTS', g.ver) == 1 then
+			call('HSET', META, 'versions', '1')
+		end
+		if is_known(g) and not settle(g, how == '1' and true or how == '2' and 'quick') then
+			found = found + 1
+		end
+	end
+	return found
+end
+
+-- Coverage of others' changes has begun anew: each print is compared as a whole when it is needed.
+local function anew()
+	return call('HINCRBY', META, 'epoch', 1)
+end
+
+local calls = { commit = commit, read = read, join = join, leave = leave, beat = beat, use = use,
+	duty = duty, turn = turn, check = check, anew = anew }
+local ok, answer = pcall(calls[ARGV[1]])
+if ok then
+	return answer
+elseif type(answer) == 'table' and answer[1] then
+	return { answer[1], ops.number or 0 }
+end
+return redis.error_reply(type(answer) == 'table' and answer.err or tostring(answer))
