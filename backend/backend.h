@@ -16,6 +16,9 @@
  *
  *   Reads are made in a snapshot: all reads in one snapshot see one committed state of the store.
  *   A snapshot may begin with its first read, so that it costs a network store nothing.
+ *   A store that cannot show a past state answers -ESTALE in the middle of a snapshot when what is
+ *   read was changed since it began, and so do all reads that follow in it; rows that were only
+ *   added since are left out.  Lists of all keys, nodes or orphans may then be of several states.
  *   Writes are made in a batch: an array of operations, applied whole or not at all, in order.
  *   A network store can send a batch in one round trip and a range of rows in one answer.
  *

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "backend/feed/gates.h"
 #include "backend/redis/store.h"
 #include "backend/base/array.h"
 #include "backend/base/cleanup.h"
@@ -199,6 +200,7 @@ static void add_group_words(struct words *words, const struct redis *store,
 	words_str(words, group->hidden ? "n" : call_is_sidecar(group->key) ? "h" : "r");
 	words_add(words, key_bytes(&name));
 	words_add(words, group->key);
+	words_number(words, group->hidden ? 0 : feed_gate_of_key(group->session, group->key));
 	if (group->hidden || call_is_sidecar(group->key))
 		words_number(words, 0);
 	else

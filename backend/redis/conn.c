@@ -267,6 +267,9 @@ int redis_send(struct redis *store, struct redis_lane *lane, struct bytes comman
 			r = wire_send(lane->wire, command, until);
 		if (r == 0)
 			r = wire_read(lane->wire, until, &reply);
+		/* A reply that is not all there leaves the connection in the middle of it. */
+		if (r == -ENOMEM && lane->wire)
+			r = -ENOTCONN;
 		if (r == 0)
 			r = reply.type == REPLY_ERROR ? redis_error(store, &reply) : 0;
 		if (r == 0) {

@@ -316,16 +316,16 @@ static int tell_use(struct redis *store, uint64_t ino, bool on)
 	return MIN(redis_status(store, &reply), 0);
 }
 
-int redis_tell_uses(struct redis *store)
+/* With telling held: all that is in use is told, and that it is. */
+static int tell_all(struct redis *store)
 {
 	int r = 0;
 
-	pthread_mutex_lock(&store->telling);
 	for (size_t i = 0; r >= 0; i++) {
 		uint64_t ino = 0;
 
 		pthread_mutex_lock(&store->state.lock);
-		if (store->state.untold && i < store->state.uses.count)
+		if (i < store->state.uses.count)
 			ino = store->state.uses.ino[i];
 		pthread_mutex_unlock(&store->state.lock);
 		if (!ino)
@@ -333,15 +333,38 @@ int redis_tell_uses(struct redis *store)
 		r = tell_use(store, ino, true);
 		r = r == -ESTALE ? 0 : r;
 	}
-	if (r >= 0)
-		r = beat(store, -1, "0", "-");
-	if (r >= 0) {
+	return r < 0 ? r : beat(store, -1, "0", "-");
+}
+
+int redis_tell_uses(struct redis *store)
+{
+	bool tell, untell;
+	int r = 0;
+
+	pthread_mutex_lock(&store->telling);
+	pthread_mutex_lock(&store->state.lock);
+	tell = store->owner && store->number && store->state.untold && !store->state.alone;
+	untell = store->owner && store->number && !store->state.untold && store->state.alone;
+	pthread_mutex_unlock(&store->state.lock);
+	if (tell)
+		r = tell_all(store);
+	else if (untell)
+		r = beat(store, -1, "1", "-");
+	if (r >= 0 && (tell || untell)) {
 		pthread_mutex_lock(&store->state.lock);
-		store->state.untold = false;
+		store->state.untold = untell;
 		pthread_mutex_unlock(&store->state.lock);
 	}
 	pthread_mutex_unlock(&store->telling);
 	return MIN(r, 0);
+}
+
+void redis_look(struct redis *store)
+{
+	if (!store->number)
+		return;
+	if (redis_beat(store, -1) == 0)
+		redis_tell_uses(store);
 }
 
 static void end_use(struct redis *store, uint64_t ino)

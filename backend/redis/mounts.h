@@ -21,7 +21,9 @@ int redis_beat(struct redis *store, int64_t lease);
 bool redis_has_others(struct redis *store);
 void redis_set_alone(struct redis *store, bool alone);
 bool redis_uses_here(struct redis *store, uint64_t ino);
-/* Tell what is in use here, once there are others. */
+/* Look who is there. */
+void redis_look(struct redis *store);
+/* Tell what is in use here, once there are others; and no more, once there are none. */
 int redis_tell_uses(struct redis *store);
 /* -EAGAIN when locks of others are in the way of these; what the others have is appended. */
 int redis_locks_judge(struct redis *store, uint64_t ino, struct bytes locks, struct buf *others);

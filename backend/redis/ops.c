@@ -299,8 +299,8 @@ static void add_change(struct ops *ops, const struct backend_op *op)
 		call_number(&ops->call, op->to);
 }
 
-/* What readers depend on beside the gates of commits: fields of nodes alone do not matter, and rows
- * that come behind are cut off. */
+/* What readers depend on beside the gates of commits: fields of nodes alone do not matter, and of
+ * rows the script knows whether they were only added. */
 static void stamp_reads(struct ops *ops, const struct backend_op *op)
 {
 	const uint64_t ino = before_needs(op);
@@ -308,20 +308,6 @@ static void stamp_reads(struct ops *ops, const struct backend_op *op)
 	if (ino)
 		ops->reads[feed_gate_of_node(ino)] = 1;
 	switch (op->type) {
-	case BACKEND_ROW_INSERT:
-		if (ops->append)
-			return;
-		/* fall through */
-	case BACKEND_ROW_PUT:
-	case BACKEND_ROW_DELETE:
-	case BACKEND_ROWS_SHIFT:
-	case BACKEND_KEY_MOVE:
-	case BACKEND_KEY_HIDE:
-	case BACKEND_KEY_SHOW:
-		ops->reads[feed_gate_of_key(op->session, op->key)] = 1;
-		if (op->type == BACKEND_KEY_MOVE)
-			ops->reads[feed_gate_of_key(op->session_to, op->key_to)] = 1;
-		return;
 	case BACKEND_NODE_PUT:
 		if (op->node->session.data)
 			ops->reads[feed_gate_of_key(op->node->session, op->node->key)] = 1;

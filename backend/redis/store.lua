@@ -488,11 +488,14 @@ local function store_list(group)
 	push(group.list, group.items, same + 1)
 end
 
-local function store_group(group)
+local function store_group(group, n)
 	if not group.changed then
 		return
 	end
 	local was = group.kind
+	if group.map and not group.hidden then
+		call('HSET', GATE, 'r' .. group.gate, string.format('%d', n))
+	end
 	if not group.map then
 		local old = not group.hidden and print_of(group) or { digest = '' }
 		push(group.list, group.added, 1)
@@ -543,12 +546,13 @@ local function store_group(group)
 	end
 end
 
--- Groups: kind (r rows, h a sidecar, n rows that are hidden), name, member, then its keys.
+-- Groups: kind (r rows, h a sidecar, n rows that are hidden), name, member, the gate of readers,
+-- and which other sessions may have its keys.
 local function read_groups()
 	local count = number()
 	for g = 1, count do
 		local kind, base = arg(), OURS + EACH * (g - 1)
-		local group = { name = arg(), member = arg(), added = {}, others = {} }
+		local group = { name = arg(), member = arg(), gate = arg(), added = {}, others = {} }
 		for i = 1, number() do
 			group.others[i] = { arg(), arg() }
 		end
@@ -882,8 +886,13 @@ end
 local function leave_notes(n, mount)
 	local count = number()
 	if count == 0 then
+		if ops.settings then
+			call('XADD', FEED, string.format('%d-0', n), 'm', mount)
+		end
 		return
 	end
+	local one, two = unpack(call('HMGET', META, 'last', 'other'))
+	push_pair(META, 'last', 'other', one, two, n, mount)
 	local time, pid = call('TIME'), arg()
 	local at = time[1] .. string.format('%06d', time[2]) .. '000'
 	for part = 0, count - 1, PART do
@@ -1052,15 +1061,13 @@ local function commit()
 	stamp_gates(gates, n, mount)
 	store_map()
 	for _, g in ipairs(groups) do
-		store_group(g)
+		store_group(g, n)
 	end
 	for _, later in ipairs(ops.later) do
 		later()
 	end
 	over = {}
 	if shared then
-		local one, two = unpack(call('HMGET', META, 'last', 'other'))
-		push_pair(META, 'last', 'other', one, two, n, mount)
 		leave_notes(n, mount)
 	end
 	return { 'OK', result }

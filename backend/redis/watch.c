@@ -190,7 +190,6 @@ static int connect_feed(struct watch *watch)
 static int beat(struct watch *watch, int64_t now)
 {
 	struct redis *store = watch->store;
-	bool untold;
 	int r;
 
 	if (now - watch->beat_at > REDIS_LEASE_MS / 2)
@@ -201,10 +200,7 @@ static int beat(struct watch *watch, int64_t now)
 	if (r < 0)
 		return r;
 	watch->beat_at = redis_now();
-	pthread_mutex_lock(&store->state.lock);
-	untold = store->owner && store->state.untold && !store->state.alone;
-	pthread_mutex_unlock(&store->state.lock);
-	return untold ? redis_tell_uses(store) : 0;
+	return redis_tell_uses(store);
 }
 
 /* Whatever is not connected is. */
@@ -356,6 +352,9 @@ int redis_change_wait(struct backend *backend, int timeout_ms)
 	/* First of all a pause: so a caller in a loop never spins, whatever is answered. */
 	while (r == 0 && !store->state.waking)
 		r = pthread_cond_timedwait(&store->state.moved, &store->state.lock, &first);
+	pthread_mutex_unlock(&store->state.lock);
+	redis_look(store);
+	pthread_mutex_lock(&store->state.lock);
 	for (r = 0; r == 0 && !store->state.waking && !store->state.stirred;)
 		r = pthread_cond_timedwait(&store->state.moved, &store->state.lock, &until);
 	r = store->state.waking || store->state.stirred;

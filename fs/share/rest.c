@@ -180,6 +180,7 @@ static void tell_kinds(struct rest_walk *walk)
 		       bytes_equal(key_session(&keys[next]), key_session(key));
 		     next++)
 			sidecar = is_sidecar(&keys[next], key);
+		sidecar |= key->stat.list;
 		key->has_kind = sidecar || next < walk->page.count;
 		key->kind = sidecar ? BACKEND_LIST : BACKEND_SINGLE;
 	}
