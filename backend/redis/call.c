@@ -121,12 +121,12 @@ int call_unname(struct bytes name, struct buf *session, struct buf *key)
 	return r < 0 ? r : key_take_text(&name, key);
 }
 
-/* Keys of Redis: PREFIX:SESSION:what stands behind. */
+/* Keys of Redis: PREFIX, SESSION, a colon, and what stands behind. */
 static void add_key(struct words *keys, const struct redis *store, struct bytes session,
 		    struct bytes key, const char *behind)
 {
 	_cleanup_(buf_done) struct buf buf = { 0 };
-	int r = buf_printf(&buf, "%s:", store->prefix);
+	int r = buf_append_str(&buf, store->prefix);
 
 	if (r == 0)
 		r = buf_append_bytes(&buf, session);

@@ -239,7 +239,7 @@ static void add_head(struct commit *commit, const struct redis_lane *lane)
 		 (int)(lane - store->pool.lanes));
 	snprintf(flags, sizeof(flags), "-%s%s%s", commit->flags & BACKEND_ANYWAY ? "y" : "",
 		 store->owner ? "" : "g", commit->shared ? "s" : "");
-	words_str(head, "commit");
+	words_str(head, "COMMIT");
 	words_number(head, (int64_t)store->number);
 	words_str(head, name);
 	words_number(head, (int64_t)lane->seq);

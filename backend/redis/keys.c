@@ -255,7 +255,6 @@ static int take_session(void *arg, struct bytes key)
 static int find_sessions(struct backend *backend, struct backend_snapshot *snapshot)
 {
 	struct redis *store = redis_of(backend);
-	_cleanup_(freep) char *begins = str_printf("%s:", store->prefix);
 	struct scanning scanning = { .behind = strlen(":_keys") };
 	struct reading reading = reading_in(backend, snapshot);
 	int r = reading_ask(&reading); /* that it has begun */
@@ -264,12 +263,10 @@ static int find_sessions(struct backend *backend, struct backend_snapshot *snaps
 	if (r < 0 || snapshot->keys)
 		return r;
 	scanning.found = calloc(1, sizeof(*scanning.found));
-	if (!scanning.found || !begins) {
-		free(scanning.found);
+	if (!scanning.found)
 		return -ENOMEM;
-	}
-	scanning.before = strlen(begins);
-	r = redis_scan(store, begins, ":_keys", take_session, &scanning);
+	scanning.before = strlen(store->prefix);
+	r = redis_scan(store, store->prefix, ":_keys", take_session, &scanning);
 	snapshot->keys = scanning.found;
 	sort_texts(scanning.found->sessions, &scanning.found->count);
 	return r;

@@ -18,7 +18,7 @@
 #include "backend/base/moment.h"
 #include "backend/base/tick.h"
 
-static const char default_prefix[] = "agentscope:session";
+static const char default_prefix[] = "agentscope:session:";
 static const uint64_t ITEM_MAX = (UINT64_C(512) << 20) - 65536;
 
 static int redis_sync(struct backend *backend)
@@ -130,10 +130,11 @@ static int make_names(struct redis *store, const struct url *url)
 {
 	static const char letters[] = "ovmgfcplws";
 	const char *prefix = url->prefix ? url->prefix : default_prefix;
+	const size_t size = strlen(prefix);
 	bool made;
 
 	store->prefix = bytes_dup(bytes_str(prefix));
-	store->ours = str_printf("sessfs:%s", prefix);
+	store->ours = str_printf("sessfs:%.*s", (int)(size - (prefix[size - 1] == ':')), prefix);
 	made = store->prefix && store->ours;
 	for (size_t i = 0; made && i < REDIS_KEYS; i++)
 		made = (store->keys[i] = str_printf("%s:%c", store->ours, letters[i]));
@@ -233,7 +234,6 @@ static int is_one(void *arg, struct bytes key)
 /* A root, and that rows may be there that have no files yet. */
 static int put_root(struct redis *store)
 {
-	_cleanup_(freep) char *begins = str_printf("%s:", store->prefix);
 	struct backend_node root = { .ino = BACKEND_ROOT,
 				     .parent = BACKEND_ROOT,
 				     .mode = S_IFDIR | 0755,
@@ -255,7 +255,7 @@ static int put_root(struct redis *store)
 	if (r != -ENOENT)
 		return r;
 	root.mtime = root.ctime = root.btime = root.atime;
-	r = begins ? redis_scan(store, begins, ":_keys", is_one, &rows) : -ENOMEM;
+	r = redis_scan(store, store->prefix, ":_keys", is_one, &rows);
 	if (r < 0)
 		return r;
 	return backend_commit(&store->backend, ops, rows ? 2 : 1, BACKEND_ANYWAY);
@@ -325,7 +325,7 @@ int redis_store_prepare(const struct url *url, char **ret_why)
 static int say_setup(struct redis *store, const struct backend_setup *setup)
 {
 	_cleanup_(freep) char *rights = str_printf(
-		"ACL SETUSER USER ~%s:* ~%s:* ~%s &__redis__:invalidate +@all -@dangerous +info "
+		"ACL SETUSER USER ~%s* ~%s:* ~%s &__redis__:invalidate +@all -@dangerous +info "
 		"+bgrewriteaof +config|get",
 		store->prefix, store->ours, store->ours);
 

@@ -7,13 +7,13 @@
  *
  * Rows are the keys of AgentScope's services, as these write them:
  *
- *	PREFIX:SESSION:KEY		a single state, a string
- *	PREFIX:SESSION:KEY:ver		its version, where services have one
- *	PREFIX:SESSION:KEY:list		a list
- *	PREFIX:SESSION:KEY:list:_hash	its sidecar, the key KEY:_hash here
- *	PREFIX:SESSION:_keys		a set: KEY of each single, KEY:list of each list
+ *	PREFIX SESSION:KEY		a single state, a string
+ *	PREFIX SESSION:KEY:ver		its version, where services have one
+ *	PREFIX SESSION:KEY:list		a list
+ *	PREFIX SESSION:KEY:list:_hash	its sidecar, the key KEY:_hash here
+ *	PREFIX SESSION:_keys		a set: KEY of each single, KEY:list of each list
  *
- * All else is under sessfs:PREFIX: - an ordered map as that of the store in memory (o its keys in
+ * PREFIX is "agentscope:session:" unless the URL says otherwise.  All else is under sessfs:PREFIX - an ordered map as that of the store in memory (o its keys in
  * order, v their values), m what the store says of itself, g gates (backend/feed/gates.h), f a
  * print of each key's rows as we have left them, c changes of others that were found by it, p those
  * set apart, l lanes, w mounts, s what mounts leave for each other, h:INO hidden rows.

@@ -1408,7 +1408,7 @@ local function anew()
 	return call('HINCRBY', META, 'epoch', 1)
 end
 
-local calls = { commit = commit, read = read, join = join, leave = leave, beat = beat, use = use,
+local calls = { COMMIT = commit, read = read, join = join, leave = leave, beat = beat, use = use,
 	duty = duty, turn = turn, check = check, anew = anew }
 local ok, answer = pcall(calls[ARGV[1]])
 if ok then

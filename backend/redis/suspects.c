@@ -61,7 +61,7 @@ int64_t suspects_due(const struct suspects *suspects)
 /* Groups that a key of Redis may belong to: one for each colon where a session's id may end. */
 static int add_candidates(struct call *call, const char *prefix, struct bytes key)
 {
-	const size_t before = strlen(prefix) + 1;
+	const size_t before = strlen(prefix);
 	int r = 0;
 
 	if (key.size <= before)
@@ -223,16 +223,14 @@ static int sweep_session(void *arg, struct bytes key)
 
 int suspects_sweep(struct redis *store)
 {
-	_cleanup_(freep) char *begins = str_printf("%s:", store->prefix);
 	struct sweep sweep = { .store = store, .behind = strlen(":_keys") };
-	int r = begins ? 0 : -ENOMEM;
+	int r;
 
 	sweep.call.store = store;
-	sweep.before = r == 0 ? strlen(begins) : 0;
+	sweep.before = strlen(store->prefix);
+	r = sweep_prints(&sweep);
 	if (r == 0)
-		r = sweep_prints(&sweep);
-	if (r == 0)
-		r = redis_scan(store, begins, ":_keys", sweep_session, &sweep);
+		r = redis_scan(store, store->prefix, ":_keys", sweep_session, &sweep);
 	if (r == 0)
 		r = sweep_flush(&sweep);
 	call_done(&sweep.call);

@@ -64,7 +64,6 @@ static void untrack(struct watch *watch)
 static int track(struct watch *watch)
 {
 	struct redis *store = watch->store;
-	_cleanup_(freep) char *keys = str_printf("%s:", store->prefix);
 	_cleanup_(freep) char *beats = str_printf("%s:hb", store->ours);
 	_cleanup_(reply_done) struct reply id = { 0 }, reply = { 0 }, subscribed = { 0 };
 	char number[24];
@@ -74,13 +73,13 @@ static int track(struct watch *watch)
 		r = redis_connect(store, redis_now() + ANSWER_MS, &watch->asks, NULL);
 	if (r == 0)
 		r = ASK(watch->told, &id, "CLIENT", "ID");
-	if (r < 0 || !keys || !beats)
+	if (r < 0 || !beats)
 		return r < 0 ? r : -ENOMEM;
 	snprintf(number, sizeof(number), "%lld", (long long)reply_number(&id));
 	r = ASK(watch->told, &subscribed, "SUBSCRIBE", "__redis__:invalidate");
 	if (r == 0)
 		r = ASK(watch->asks, &reply, "CLIENT", "TRACKING", "ON", "REDIRECT", number,
-			"BCAST", "PREFIX", keys, "PREFIX", beats);
+			"BCAST", "PREFIX", store->prefix, "PREFIX", beats);
 	watch->hears_at = redis_now();
 	return r;
 }

@@ -21,16 +21,16 @@ static const struct backend_options shared = { .create = true,
 static void parse(struct url *url)
 {
 	_cleanup_(freep) char *text =
-		str_printf("%s&prefix=case%d", getenv("SESSFS_TEST_REDIS"), getpid());
+		str_printf("%s&prefix=case%d:", getenv("SESSFS_TEST_REDIS"), getpid());
 
 	cr_assert_eq(url_parse(text, url, NULL), 0);
 }
 
 static void drop(void)
 {
-	static const char script[] =
-		"for _, begins in ipairs({'', 'sessfs:'}) do for _, key in ipairs(redis.call('KEYS', "
-		"begins .. ARGV[1] .. ':*')) do redis.call('DEL', key) end end";
+	static const char script[] = "for _, begins in ipairs({'', 'sessfs:'}) do for _, key in "
+				     "ipairs(redis.call('KEYS', "
+				     "begins .. ARGV[1] .. '*')) do redis.call('DEL', key) end end";
 	_cleanup_(url_done) struct url url = { 0 };
 	struct words words = { 0 };
 	struct reply reply = { 0 };
@@ -100,6 +100,7 @@ static const struct {
 	{ "rows", "are_read_backwards_from_an_index_on", NO_GAPS },
 	{ "rows", "are_deleted_by_an_inclusive_range", NO_GAPS },
 	{ "rows", "of_many_megabytes_come_back_as_they_were", NO_GAPS },
+	{ "rows", "are_read_again_by_a_callback_with_the_same_snapshot", NO_PAST },
 	{ "rows", "have_the_times_that_the_operation_says", NO_TIMES },
 	{ "rows", "have_each_its_own_time_among_many", NO_TIMES },
 	{ "keys", "know_their_first_and_last_index", NO_GAPS },

@@ -1,0 +1,322 @@
+#!/usr/bin/python3 -B
+# SPDX-License-Identifier: MIT
+"""Mounts of a store on Redis, and AgentScope's services beside them: what they write themselves is
+byte for byte what these would."""
+
+import errno
+import json
+import os
+import sys
+import threading
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import resp  # noqa: E402
+import servers  # noqa: E402
+from servers import harness  # noqa: E402
+from harness import append, errno_of, eventually, read, rounds, same, write  # noqa: E402
+
+PREFIX = "agentscope:session:"
+
+
+class Service:
+    """What AgentScope's stores send, a command after the other; versions: as from 2.0.3 on."""
+
+    SAVE = """
+        local now = tonumber(redis.call('GET', KEYS[2]) or '0')
+        local expected = tonumber(ARGV[2])
+        if expected >= 0 and expected ~= now then return -1 end
+        redis.call('SET', KEYS[1], ARGV[1])
+        redis.call('SET', KEYS[2], string.format('%.0f', now + 1))
+        redis.call('SADD', KEYS[3], ARGV[3])
+        return now + 1
+    """
+
+    def __init__(self, client, prefix=PREFIX):
+        self.client = client
+        self.prefix = prefix
+
+    def key(self, *words):
+        return self.prefix + ":".join(words)
+
+    def save(self, session, key, data):
+        self.client("SET", self.key(session, key), data)
+        self.client("SADD", self.key(session, "_keys"), key)
+
+    def save_if(self, session, key, data, expected=-1):
+        place = self.key(session, key)
+        return self.client("EVAL", self.SAVE, 3, place, place + ":ver",
+                           self.key(session, "_keys"), data, expected, key)
+
+    @staticmethod
+    def digest(items):
+        """Sampled as AgentScope does; only that it differs counts here."""
+        n = len(items)
+        places = range(n) if n <= 5 else [0, n // 4, n // 2, 3 * n // 4, n - 1]
+        return f"{n}:" + "-".join(f"{hash(items[i]) & 0xffffffff:x}" for i in places)
+
+    def save_list(self, session, key, items):
+        place = self.key(session, key, "list")
+        self.client("GET", place + ":_hash")
+        there = self.client("LLEN", place)
+        kept = self.client("LRANGE", place, 0, -1)
+        if there > len(items) or kept != [item.encode() for item in items[:there]]:
+            self.client("DEL", place)
+            there = 0
+        for item in items[there:]:
+            self.client("RPUSH", place, item)
+        self.client("SET", place + ":_hash", self.digest(items))
+        self.client("SADD", self.key(session, "_keys"), key + ":list")
+
+    def delete(self, session):
+        keys = self.key(session, "_keys")
+        for member in self.client("SMEMBERS", keys):
+            self.client("DEL", self.key(session, member.decode()))
+            self.client("DEL", self.key(session, member.decode() + ":_hash"))
+            self.client("DEL", self.key(session, member.decode() + ":ver"))
+        self.client("DEL", keys)
+
+
+def keys_of(client, prefix=PREFIX):
+    """All of the services', each with what it holds."""
+    found = {}
+    for key in sorted(client("KEYS", prefix + "*")):
+        kind = client("TYPE", key)
+        name = key.decode()[len(prefix):]
+        found[name] = (client("GET", key) if kind == b"string" else
+                       client("LRANGE", key, 0, -1) if kind == b"list" else
+                       sorted(client("SMEMBERS", key)))
+    return found
+
+
+def test_files_are_the_keys_that_a_service_would_write(box):
+    server = resp.start(box)
+    client = server.connect()
+    mount = box.mount(store=server.url())
+    os.mkdir(mount.at("s"))
+    write(mount.at("s", "agent.json"), b'{"a": 1}')
+    write(mount.at("s", "memory.jsonl"), b'{"n": 1}\n{"n": 2}\n')
+    append(mount.at("s", "memory.jsonl"), b'{"n": 3}\n')
+    write(mount.at("s", "memory.hash"), b"abc")
+    write(mount.at("s", "notes.txt"), b"plain\n")
+    same(keys_of(client), {
+        "s:_keys": [b"agent", b"memory:list"],
+        "s:agent": b'{"a": 1}',
+        "s:memory:list": [b'{"n": 1}', b'{"n": 2}', b'{"n": 3}'],
+        "s:memory:list:_hash": b"abc",
+    })
+    mount.remount()
+    same(read(mount.at("s", "memory.jsonl")), b'{"n": 1}\n{"n": 2}\n{"n": 3}\n')
+    same(read(mount.at("s", "agent.json")), b'{"a": 1}')
+    same(read(mount.at("s", "notes.txt")), b"plain\n")
+    same(sorted(os.listdir(mount.at("s"))),
+         ["agent.json", "memory.hash", "memory.jsonl", "notes.txt"])
+    os.unlink(mount.at("s", "memory.hash"))
+    os.unlink(mount.at("s", "memory.jsonl"))
+    os.unlink(mount.at("s", "agent.json"))
+    eventually(lambda: same(keys_of(client), {}))
+    mount.check()
+
+
+def test_what_a_service_had_is_shown_and_what_it_does_is_seen(box):
+    server = resp.start(box)
+    client = server.connect()
+    service = Service(client)
+    service.save("s", "agent", '{"v": 1}')
+    service.save_list("s", "memory", ['{"n": 1}', '{"n": 2}'])
+    service.save_list("alice/t", "log", ['{"one": 1}'])
+    mount = box.mount(store=server.url())
+    same(sorted(os.listdir(mount.path)), ["alice%2Ft", "s"])
+    same(read(mount.at("s", "agent.json")), b'{"v": 1}')
+    same(read(mount.at("s", "memory.jsonl")), b'{"n": 1}\n{"n": 2}\n')
+    same(read(mount.at("alice%2Ft", "log.jsonl")), b'{"one": 1}\n')
+    same(read(mount.at("s", "memory.hash")).decode(), service.digest(['{"n": 1}', '{"n": 2}']))
+    service.save("s", "agent", '{"v": 2}')
+    eventually(lambda: same(read(mount.at("s", "agent.json")), b'{"v": 2}'))
+    service.save_list("s", "memory", ['{"n": 1}', '{"n": 2}', '{"n": 3}'])
+    eventually(lambda: same(read(mount.at("s", "memory.jsonl")).count(b"\n"), 3))
+    service.save_list("s", "memory", ['{"n": 9}', '{"n": 2}', '{"n": 3}'])
+    eventually(lambda: same(read(mount.at("s", "memory.jsonl")),
+                            b'{"n": 9}\n{"n": 2}\n{"n": 3}\n'))
+    append(mount.at("s", "memory.jsonl"), b'{"n": 4}\n')
+    same(client("LRANGE", PREFIX + "s:memory:list", 0, -1)[-1], b'{"n": 4}')
+    service.save("new", "agent", "7")
+    eventually(lambda: same(read(mount.at("new", "agent.json")), b"7"))
+    service.delete("s")
+    eventually(lambda: same(os.path.exists(mount.at("s", "agent.json")), False))
+    mount.check()
+
+
+def test_what_a_service_did_while_nobody_was_there_is_seen(box):
+    server = resp.start(box)
+    service = Service(server.connect())
+    mount = box.mount(store=server.url())
+    service.save("s", "agent", '{"v": 1}')
+    service.save_list("s", "memory", ["1", "2"])
+    service.save_list("t", "memory", ["1", "2"])
+    eventually(lambda: same(read(mount.at("s", "memory.jsonl")), b"1\n2\n"))
+    eventually(lambda: same(read(mount.at("t", "memory.jsonl")), b"1\n2\n"))
+    same(read(mount.at("s", "agent.json")), b'{"v": 1}')
+    mount.unmount()
+    service.save("s", "agent", '{"v": 2}')
+    service.save_list("s", "memory", ["3", "2"])
+    service.delete("t")
+    service.save("u", "agent", "5")
+    mount.start()
+    eventually(lambda: same(read(mount.at("s", "agent.json")), b'{"v": 2}'))
+    eventually(lambda: same(read(mount.at("s", "memory.jsonl")), b"3\n2\n"))
+    eventually(lambda: same(os.path.exists(mount.at("t", "memory.jsonl")), False))
+    eventually(lambda: same(read(mount.at("u", "agent.json")), b"5"))
+
+
+def test_versions_rise_with_what_a_mount_writes(box):
+    server = resp.start(box)
+    client = server.connect()
+    service = Service(client)
+    same(service.save_if("u/s", "agent", '{"v": 1}', 0), 1)
+    mount = box.mount(store=server.url())
+    same(read(mount.at("u%2Fs", "agent.json")), b'{"v": 1}')
+    write(mount.at("u%2Fs", "agent.json"), b'{"v": 2}')
+    same(client("GET", PREFIX + "u/s:agent:ver"), b"2")
+    same(service.save_if("u/s", "agent", '{"v": 9}', 1), -1)
+    same(service.save_if("u/s", "agent", '{"v": 3}', 2), 3)
+    eventually(lambda: same(read(mount.at("u%2Fs", "agent.json")), b'{"v": 3}'))
+    client("SET", PREFIX + "u/s:agent:ver", str(2**53 + 8))
+    write(mount.at("u%2Fs", "agent.json"), b'{"v": 4}')
+    same(client("GET", PREFIX + "u/s:agent:ver"), str(2**53 + 9).encode())
+
+
+def test_a_key_of_two_sessions_is_refused_and_others_suffer_nothing(box):
+    server = resp.start(box)
+    client = server.connect()
+    service = Service(client)
+    service.save("s", "x:agent", "1")
+    client("SADD", PREFIX + "s:x:_keys", "agent")
+    service.save("s", "fine", "2")
+    service.save("s:x", "other", "3")
+    mount = box.mount(store=server.url())
+    same(sorted(os.listdir(mount.path)), ["s", "s:x"])
+    same(read(mount.at("s", "fine.json")), b"2")
+    same(read(mount.at("s:x", "other.json")), b"3")
+    same(os.listdir(mount.at("s")), ["fine.json"])
+    same(os.listdir(mount.at("s:x")), ["other.json"])
+    assert "two sessions" in mount.log(), mount.log()
+    same(client("GET", PREFIX + "s:x:agent"), b"1")
+
+
+def test_two_mounts_append_to_one_list_and_none_is_lost_or_doubled(box):
+    server = resp.start(box)
+    mounts = [box.mount(store=server.url()) for _ in range(2)]
+    os.mkdir(mounts[0].at("s"))
+    write(mounts[0].at("s", "l.jsonl"), b"")
+    count = rounds("SESSFS_STEPS", 100, 1000)
+
+    def write_lines(number):
+        with open(mounts[number].at("s", "l.jsonl"), "ab", buffering=0) as file:
+            for i in range(count):
+                file.write(b'"%d.%d"\n' % (number, i))
+
+    threads = [threading.Thread(target=write_lines, args=(number,)) for number in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    wanted = sorted(f"{number}.{i}" for number in range(2) for i in range(count))
+    for mount in mounts:
+        lines = [json.loads(line) for line in read(mount.at("s", "l.jsonl")).splitlines()]
+        same(sorted(lines), wanted)
+    with server.connect() as client:
+        same(client("LLEN", PREFIX + "s:l:list"), 2 * count)
+
+
+def test_two_mounts_see_each_other(box):
+    server = resp.start(box)
+    one, two = (box.mount(store=server.url()) for _ in range(2))
+    os.mkdir(one.at("s"))
+    write(one.at("s", "a.json"), b"[1]")
+    same(read(two.at("s", "a.json")), b"[1]")
+    write(two.at("s", "a.json"), b"[2]")
+    same(read(one.at("s", "a.json")), b"[2]")
+    os.rename(one.at("s"), one.at("t"))
+    same(read(two.at("t", "a.json")), b"[2]")
+    same(errno_of(os.stat, two.at("s")), errno.ENOENT)
+    write(two.at("t", "b.tmp"), b"x" * 100000)
+    os.rename(two.at("t", "b.tmp"), two.at("t", "c.txt"))
+    same(read(one.at("t", "c.txt")), b"x" * 100000)
+    os.unlink(one.at("t", "c.txt"))
+    same(errno_of(os.stat, two.at("t", "c.txt")), errno.ENOENT)
+    one.check()
+
+
+def saves_beside(box, count):
+    """A service saves a list again and again, two mounts read it and append to another one."""
+    server = resp.start(box)
+    service = Service(server.connect())
+    service.save_list("s", "m", ['"old"'] * 20)
+    mounts = [box.mount(store=server.url()) for _ in range(2)]
+    for mount in mounts:
+        same(read(mount.at("s", "m.jsonl")), b'"old"\n' * 20)
+    for i in range(count):
+        service.save_list("s", "m", [f'"{i}"'] * 20)
+        append(mounts[i % 2].at("s", "log.jsonl"), b"%d\n" % i)
+    for mount in mounts:
+        eventually(lambda: same(read(mount.at("s", "m.jsonl")), b'"%d"\n' % (count - 1) * 20))
+        same(read(mount.at("s", "log.jsonl")), b"".join(b"%d\n" % i for i in range(count)))
+    same(server.connect()("SMEMBERS", PREFIX + "s:_keys").sort(), None)
+
+
+def test_a_service_saves_beside_two_mounts(box):
+    saves_beside(box, rounds("SESSFS_STEPS", 10, 100))
+
+
+def test_a_full_server_takes_nothing_and_lets_go(box):
+    server = resp.start(box, extra=["--maxmemory", "8mb", "--maxmemory-policy", "noeviction"])
+    mount = box.mount(store=server.url())
+    os.mkdir(mount.at("s"))
+    write(mount.at("s", "a.jsonl"), b"1\n")
+    error = 0
+    for i in range(40):
+        error = errno_of(write, mount.at("s", f"{i}.txt"), os.urandom(1 << 20))
+        if error:
+            break
+    same(error, errno.ENOSPC)
+    same(read(mount.at("s", "a.jsonl")), b"1\n")
+    os.unlink(mount.at("s", "0.txt"))
+
+
+def test_a_server_that_cannot_hold_a_store_is_refused_with_a_sentence(box):
+    server = resp.start(box, extra=["--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru"])
+    result = box.sessfs("mount", server.url(), box.new_folder())
+    assert result.returncode != 0 and "deletes keys when it is full" in result.stderr, result
+    result = box.sessfs("mount", "-o", "durable", server.url(evict="allowed"), box.new_folder())
+    assert result.returncode != 0 and "-o durable refuses" in result.stderr, result
+
+
+def test_a_password_and_a_user_are_needed(box):
+    server = resp.start(box)
+    with server.connect() as client:
+        client("ACL", "SETUSER", "agent", "on", ">secret", "~*", "&*", "+@all")
+        client("ACL", "SETUSER", "default", "resetpass", "on", ">other")
+    passfile = os.path.join(server.path, "pass")
+    write(passfile, b"secret\n")
+    os.chmod(passfile, 0o600)
+    result = box.sessfs("mount", server.url(), box.new_folder())
+    assert result.returncode != 0 and "password" in result.stderr, result
+    mount = box.mount(store=server.url(user="agent", passfile=passfile))
+    os.mkdir(mount.at("s"))
+    write(mount.at("s", "a.json"), b"1")
+    same(read(mount.at("s", "a.json")), b"1")
+
+
+def test_tls_is_verified(box):
+    server = resp.start(box, tls=True)
+    place = f"rediss://127.0.0.1:{server.tls_port}/0"
+    result = box.sessfs("mount", place, box.new_folder())
+    assert result.returncode != 0 and "not trusted" in result.stderr, result
+    mount = box.mount(store=f"{place}?ca={server.ca}")
+    os.mkdir(mount.at("s"))
+    write(mount.at("s", "a.jsonl"), b"1\n" * 100000)
+    same(read(mount.at("s", "a.jsonl")), b"1\n" * 100000)
+
+
+if __name__ == "__main__":
+    servers.main(globals())
