@@ -20,8 +20,8 @@ import socket
 import subprocess
 import time
 
-import harness
 import servers
+from servers import harness
 
 PROGRAMS = {"redis": "redis-server", "valkey": "valkey-server"}
 HANG = servers.HANG

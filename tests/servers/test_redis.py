@@ -13,9 +13,26 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import resp  # noqa: E402
 import servers  # noqa: E402
 from servers import harness  # noqa: E402
-from harness import append, errno_of, eventually, read, rounds, same, write  # noqa: E402
+from harness import append, errno_of, eventually, read, rounds, write  # noqa: E402
 
 PREFIX = "agentscope:session:"
+
+
+def same(seen, expected):
+    harness.same(seen, expected, "what is there")
+
+
+def comes_to(pair):
+    """What it is, and what it becomes."""
+    def holds():
+        try:
+            seen, expected = pair()
+        except FileNotFoundError:
+            return False
+        return seen == expected
+
+    eventually(holds, pair)
+
 
 
 class Service:
@@ -113,7 +130,7 @@ def test_files_are_the_keys_that_a_service_would_write(box):
     os.unlink(mount.at("s", "memory.hash"))
     os.unlink(mount.at("s", "memory.jsonl"))
     os.unlink(mount.at("s", "agent.json"))
-    eventually(lambda: same(keys_of(client), {}))
+    comes_to(lambda: (keys_of(client), {}))
     mount.check()
 
 
@@ -131,18 +148,18 @@ def test_what_a_service_had_is_shown_and_what_it_does_is_seen(box):
     same(read(mount.at("alice%2Ft", "log.jsonl")), b'{"one": 1}\n')
     same(read(mount.at("s", "memory.hash")).decode(), service.digest(['{"n": 1}', '{"n": 2}']))
     service.save("s", "agent", '{"v": 2}')
-    eventually(lambda: same(read(mount.at("s", "agent.json")), b'{"v": 2}'))
+    comes_to(lambda: (read(mount.at("s", "agent.json")), b'{"v": 2}'))
     service.save_list("s", "memory", ['{"n": 1}', '{"n": 2}', '{"n": 3}'])
-    eventually(lambda: same(read(mount.at("s", "memory.jsonl")).count(b"\n"), 3))
+    comes_to(lambda: (read(mount.at("s", "memory.jsonl")).count(b"\n"), 3))
     service.save_list("s", "memory", ['{"n": 9}', '{"n": 2}', '{"n": 3}'])
-    eventually(lambda: same(read(mount.at("s", "memory.jsonl")),
+    comes_to(lambda: (read(mount.at("s", "memory.jsonl")),
                             b'{"n": 9}\n{"n": 2}\n{"n": 3}\n'))
     append(mount.at("s", "memory.jsonl"), b'{"n": 4}\n')
     same(client("LRANGE", PREFIX + "s:memory:list", 0, -1)[-1], b'{"n": 4}')
     service.save("new", "agent", "7")
-    eventually(lambda: same(read(mount.at("new", "agent.json")), b"7"))
+    comes_to(lambda: (read(mount.at("new", "agent.json")), b"7"))
     service.delete("s")
-    eventually(lambda: same(os.path.exists(mount.at("s", "agent.json")), False))
+    comes_to(lambda: (os.path.exists(mount.at("s", "agent.json")), False))
     mount.check()
 
 
@@ -153,8 +170,8 @@ def test_what_a_service_did_while_nobody_was_there_is_seen(box):
     service.save("s", "agent", '{"v": 1}')
     service.save_list("s", "memory", ["1", "2"])
     service.save_list("t", "memory", ["1", "2"])
-    eventually(lambda: same(read(mount.at("s", "memory.jsonl")), b"1\n2\n"))
-    eventually(lambda: same(read(mount.at("t", "memory.jsonl")), b"1\n2\n"))
+    comes_to(lambda: (read(mount.at("s", "memory.jsonl")), b"1\n2\n"))
+    comes_to(lambda: (read(mount.at("t", "memory.jsonl")), b"1\n2\n"))
     same(read(mount.at("s", "agent.json")), b'{"v": 1}')
     mount.unmount()
     service.save("s", "agent", '{"v": 2}')
@@ -162,10 +179,10 @@ def test_what_a_service_did_while_nobody_was_there_is_seen(box):
     service.delete("t")
     service.save("u", "agent", "5")
     mount.start()
-    eventually(lambda: same(read(mount.at("s", "agent.json")), b'{"v": 2}'))
-    eventually(lambda: same(read(mount.at("s", "memory.jsonl")), b"3\n2\n"))
-    eventually(lambda: same(os.path.exists(mount.at("t", "memory.jsonl")), False))
-    eventually(lambda: same(read(mount.at("u", "agent.json")), b"5"))
+    comes_to(lambda: (read(mount.at("s", "agent.json")), b'{"v": 2}'))
+    comes_to(lambda: (read(mount.at("s", "memory.jsonl")), b"3\n2\n"))
+    comes_to(lambda: (os.path.exists(mount.at("t", "memory.jsonl")), False))
+    comes_to(lambda: (read(mount.at("u", "agent.json")), b"5"))
 
 
 def test_versions_rise_with_what_a_mount_writes(box):
@@ -179,7 +196,7 @@ def test_versions_rise_with_what_a_mount_writes(box):
     same(client("GET", PREFIX + "u/s:agent:ver"), b"2")
     same(service.save_if("u/s", "agent", '{"v": 9}', 1), -1)
     same(service.save_if("u/s", "agent", '{"v": 3}', 2), 3)
-    eventually(lambda: same(read(mount.at("u%2Fs", "agent.json")), b'{"v": 3}'))
+    comes_to(lambda: (read(mount.at("u%2Fs", "agent.json")), b'{"v": 3}'))
     client("SET", PREFIX + "u/s:agent:ver", str(2**53 + 8))
     write(mount.at("u%2Fs", "agent.json"), b'{"v": 4}')
     same(client("GET", PREFIX + "u/s:agent:ver"), str(2**53 + 9).encode())
@@ -238,12 +255,12 @@ def test_two_mounts_see_each_other(box):
     same(read(one.at("s", "a.json")), b"[2]")
     os.rename(one.at("s"), one.at("t"))
     same(read(two.at("t", "a.json")), b"[2]")
-    same(errno_of(os.stat, two.at("s")), errno.ENOENT)
+    comes_to(lambda: (errno_of(os.stat, two.at("s")), errno.ENOENT))
     write(two.at("t", "b.tmp"), b"x" * 100000)
     os.rename(two.at("t", "b.tmp"), two.at("t", "c.txt"))
     same(read(one.at("t", "c.txt")), b"x" * 100000)
     os.unlink(one.at("t", "c.txt"))
-    same(errno_of(os.stat, two.at("t", "c.txt")), errno.ENOENT)
+    comes_to(lambda: (errno_of(os.stat, two.at("t", "c.txt")), errno.ENOENT))
     one.check()
 
 
@@ -259,7 +276,7 @@ def saves_beside(box, count):
         service.save_list("s", "m", [f'"{i}"'] * 20)
         append(mounts[i % 2].at("s", "log.jsonl"), b"%d\n" % i)
     for mount in mounts:
-        eventually(lambda: same(read(mount.at("s", "m.jsonl")), b'"%d"\n' % (count - 1) * 20))
+        comes_to(lambda: (read(mount.at("s", "m.jsonl")), b'"%d"\n' % (count - 1) * 20))
         same(read(mount.at("s", "log.jsonl")), b"".join(b"%d\n" % i for i in range(count)))
     same(server.connect()("SMEMBERS", PREFIX + "s:_keys").sort(), None)
 
@@ -286,9 +303,9 @@ def test_a_full_server_takes_nothing_and_lets_go(box):
 def test_a_server_that_cannot_hold_a_store_is_refused_with_a_sentence(box):
     server = resp.start(box, extra=["--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru"])
     result = box.sessfs("mount", server.url(), box.new_folder())
-    assert result.returncode != 0 and "deletes keys when it is full" in result.stderr, result
+    assert result.returncode != 0 and b"deletes keys when it is full" in result.stderr, result
     result = box.sessfs("mount", "-o", "durable", server.url(evict="allowed"), box.new_folder())
-    assert result.returncode != 0 and "-o durable refuses" in result.stderr, result
+    assert result.returncode != 0 and b"-o durable refuses" in result.stderr, result
 
 
 def test_a_password_and_a_user_are_needed(box):
@@ -300,7 +317,7 @@ def test_a_password_and_a_user_are_needed(box):
     write(passfile, b"secret\n")
     os.chmod(passfile, 0o600)
     result = box.sessfs("mount", server.url(), box.new_folder())
-    assert result.returncode != 0 and "password" in result.stderr, result
+    assert result.returncode != 0 and b"password" in result.stderr, result
     mount = box.mount(store=server.url(user="agent", passfile=passfile))
     os.mkdir(mount.at("s"))
     write(mount.at("s", "a.json"), b"1")
@@ -311,7 +328,7 @@ def test_tls_is_verified(box):
     server = resp.start(box, tls=True)
     place = f"rediss://127.0.0.1:{server.tls_port}/0"
     result = box.sessfs("mount", place, box.new_folder())
-    assert result.returncode != 0 and "not trusted" in result.stderr, result
+    assert result.returncode != 0 and b"not trusted" in result.stderr, result
     mount = box.mount(store=f"{place}?ca={server.ca}")
     os.mkdir(mount.at("s"))
     write(mount.at("s", "a.jsonl"), b"1\n" * 100000)
