@@ -23,7 +23,7 @@ void call_done(struct call *call)
 	for (size_t i = 0; i < call->group_count; i++)
 		free(call->groups[i].owned);
 	free(call->groups);
-	*call = (struct call){ .store = call->store };
+	*call = (struct call){ .store = call->store, .script = call->script };
 }
 
 static const char strengths[] = "cnpar";
@@ -211,8 +211,7 @@ static void add_group_words(struct words *words, const struct redis *store,
 
 static const struct words no_words = { 0 };
 
-int call_command(const struct call *call, const char *sha, const struct words *rest,
-		 struct buf *buf)
+int call_command(const struct call *call, const struct words *rest, struct buf *buf)
 {
 	_cleanup_(words_done) struct words keys = { 0 }, groups = { 0 }, touched = { 0 },
 					   head = { 0 };
@@ -238,7 +237,7 @@ int call_command(const struct call *call, const char *sha, const struct words *r
 	}
 	words_number(&touched, (int64_t)call->request_count);
 	words_str(&head, "EVALSHA");
-	words_str(&head, sha);
+	words_str(&head, call->store->shas.sha[call->script]);
 	words_number(&head, (int64_t)keys.count);
 	for (size_t i = 0; i < ARRAY_SIZE(all); i++)
 		count += all[i]->count;

@@ -16,6 +16,14 @@
 
 struct redis;
 
+enum redis_script {
+	REDIS_OF_MOUNTS,
+	REDIS_READ,
+	REDIS_COMMIT,
+	REDIS_COMMIT_FULL, /* the same, that a full server runs: for what only takes away */
+	REDIS_SCRIPTS,
+};
+
 struct call_group {
 	struct bytes session, key; /* in owned */
 	char *owned;
@@ -27,6 +35,7 @@ struct call_group {
 
 struct call {
 	const struct redis *store;
+	enum redis_script script;
 	struct words head;     /* before the groups */
 	struct words requests; /* behind them */
 	size_t request_count;
@@ -48,9 +57,8 @@ void call_number(struct call *call, int64_t number);
 void call_key(struct call *call, struct key key);
 /* The end of a range of keys that begin with one, which is ended: the first behind them. */
 void call_end(struct call *call, struct key key);
-/* The command, to be sent; rest: what comes behind the requests, or NULL.  sha: of the script. */
-int call_command(const struct call *call, const char *sha, const struct words *rest,
-		 struct buf *buf);
+/* The command, to be sent; rest: what comes behind the requests, or NULL. */
+int call_command(const struct call *call, const struct words *rest, struct buf *buf);
 
 /* A name of the group in the server: session and key (KEY_ROW); and back. */
 struct key call_name(struct bytes session, struct bytes key);

@@ -16,6 +16,7 @@
 #include "backend/redis/pack.h"
 #include "backend/redis/read.h"
 #include "backend/redis/slots.h"
+#include "backend/redis/watch.h"
 #include "backend/base/cleanup.h"
 #include "backend/base/log.h"
 
@@ -303,9 +304,8 @@ static int send_commit(struct commit *commit, struct reply *ret_reply)
 
 	lane->seq++;
 	add_head(commit, lane);
-	r = call_command(&commit->ops.call,
-			 commit->flags & BACKEND_FREES ? store->sha_full : store->sha,
-			 &commit->told, &command);
+	commit->ops.call.script = commit->flags & BACKEND_FREES ? REDIS_COMMIT_FULL : REDIS_COMMIT;
+	r = call_command(&commit->ops.call, &commit->told, &command);
 	if (r == 0) {
 		r = redis_send(store, lane, buf_bytes(&command), redis_until(store), ret_reply);
 		if (r == -EIO && !lane->wire)
@@ -317,6 +317,10 @@ static int send_commit(struct commit *commit, struct reply *ret_reply)
 		}
 	}
 	redis_give(store, lane);
+	for (size_t i = 0; i < commit->ops.call.group_count; i++)
+		if (strchr("ar", *commit->ops.call.groups[i].touches))
+			redis_note_own(store, commit->ops.call.groups[i].session,
+				       commit->ops.call.groups[i].key);
 	return r;
 }
 

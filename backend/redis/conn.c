@@ -195,18 +195,16 @@ void redis_give(struct redis *store, struct redis_lane *lane)
 	pthread_mutex_unlock(&store->pool.lock);
 }
 
-int redis_load(struct wire *wire, int64_t until, char sha[41], char sha_full[41])
+int redis_load(struct wire *wire, int64_t until, struct redis_shas *ret_shas)
 {
-	const char *const scripts[] = { redis_script, redis_script_full };
-	char *const shas[] = { sha, sha_full };
 	int r = 0;
 
-	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(scripts); i++) {
+	for (size_t i = 0; r == 0 && i < REDIS_SCRIPTS; i++) {
 		_cleanup_(reply_done) struct reply reply = { 0 };
 
-		r = ASK_STR(wire, until, &reply, "SCRIPT", "LOAD", scripts[i]);
+		r = ASK_STR(wire, until, &reply, "SCRIPT", "LOAD", redis_scripts[i]);
 		if (r == 0 && reply.type == REPLY_TEXT && reply.text.size == 40)
-			memcpy(shas[i], reply.text.data, 41);
+			memcpy(ret_shas->sha[i], reply.text.data, 41);
 		else if (r == 0)
 			r = -EPROTO;
 		if (r == -EPROTO)
@@ -277,8 +275,7 @@ int redis_send(struct redis *store, struct redis_lane *lane, struct bytes comman
 			return 0;
 		}
 		reply_done(&reply);
-		if (r == -ENOEXEC &&
-		    redis_load(lane->wire, until, store->sha, store->sha_full) == 0)
+		if (r == -ENOEXEC && redis_load(lane->wire, until, &store->shas) == 0)
 			continue;
 		if (!is_passing(r) && r != -ENOEXEC)
 			return r == -EACCES && why ? give_up(store, r, why) : r;
@@ -314,7 +311,7 @@ int redis_ask_words(struct redis *store, const struct words *words, struct reply
 int redis_call(struct redis *store, const struct call *call, struct reply *ret_reply)
 {
 	_cleanup_(buf_done) struct buf buf = { 0 };
-	int r = call_command(call, store->sha, NULL, &buf);
+	int r = call_command(call, NULL, &buf);
 
 	return r < 0 ? r : redis_ask(store, buf_bytes(&buf), ret_reply);
 }

@@ -201,7 +201,7 @@ static int meet(struct redis *store, char **ret_why)
 	if (r == 0)
 		r = redis_server_settle(store, lane->wire, until, &server);
 	if (r == 0)
-		r = redis_load(lane->wire, until, store->sha, store->sha_full);
+		r = redis_load(lane->wire, until, &store->shas);
 	if (r < 0 && !*ret_why)
 		str_explain(ret_why, r, "%s cannot hold a store: %s", store->place, strerror(-r));
 	store->server = server;

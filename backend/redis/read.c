@@ -18,6 +18,7 @@ struct reading reading_in(struct backend *backend, struct backend_snapshot *snap
 	struct reading reading = { .store = redis_of(backend), .snapshot = snapshot };
 
 	reading.call.store = reading.store;
+	reading.call.script = REDIS_READ;
 	return reading;
 }
 
@@ -143,7 +144,7 @@ int redis_snapshot_begun(struct backend *backend, struct backend_snapshot *snaps
 	return 0;
 }
 
-static uint64_t clip_name(struct bytes session, struct bytes key)
+uint64_t redis_key_hash(struct bytes session, struct bytes key)
 {
 	uint64_t hash = UINT64_C(14695981039346656037);
 
@@ -158,7 +159,7 @@ static uint64_t clip_name(struct bytes session, struct bytes key)
 int64_t snapshot_clip(const struct backend_snapshot *snapshot, struct bytes session,
 		      struct bytes key)
 {
-	const uint64_t name = clip_name(session, key);
+	const uint64_t name = redis_key_hash(session, key);
 
 	for (unsigned i = 0; i < MIN(snapshot->clip_count, (unsigned)REDIS_CLIPS); i++)
 		if (snapshot->clips[i].key == name)
@@ -174,7 +175,7 @@ int64_t snapshot_see(struct backend_snapshot *snapshot, struct bytes session, st
 	if (seen >= 0)
 		return MIN(seen, end);
 	snapshot->clips[snapshot->clip_count++ % REDIS_CLIPS] =
-		(struct redis_clip){ clip_name(session, key), end };
+		(struct redis_clip){ redis_key_hash(session, key), end };
 	return end;
 }
 

@@ -48,6 +48,8 @@ int redis_entry_page(struct reading *reading, uint64_t parent, uint64_t after, u
 int redis_entry_at(const struct reply *list, size_t i, uint64_t parent,
 		   struct backend_entry *ret_entry, struct backend_node *ret_node);
 
+/* A number of a key, that tells it from others well enough for what is only looked at sooner. */
+uint64_t redis_key_hash(struct bytes session, struct bytes key);
 /* What there is of a key as far as this snapshot has seen: -1, it has not. */
 int64_t snapshot_clip(const struct backend_snapshot *snapshot, struct bytes session,
 		      struct bytes key);

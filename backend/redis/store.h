@@ -18,7 +18,7 @@
  * print of each key's rows as we have left them, c changes of others that were found by it, p those
  * set apart, l lanes, w mounts, s what mounts leave for each other, h:INO hidden rows.
  *
- * A server does one thing at a time, and each call of ours is one script (store.lua): so a commit is
+ * A server does one thing at a time, and each call of ours is one script (store.lua has them): so a commit is
  * whole, and commits have one order, which n numbers.  A commit fails if a gate that it depends on
  * was moved by one of another mount that this mount has not read.
  *
@@ -62,6 +62,11 @@ enum {
 	REDIS_LANES = 16, /* connections, at most */
 	REDIS_LEASE_MS = 15000,
 	REDIS_CLIPS = 8,
+	REDIS_OWN = 256,
+};
+
+struct redis_shas {
+	char sha[REDIS_SCRIPTS][41];
 };
 
 /* A connection, and its lane. */
@@ -89,8 +94,7 @@ struct redis {
 	char *place; /* for sentences */
 	char *owner; /* NULL: a guest */
 	bool rows_only;
-	/* Sent to each server: the script, and the same that a full server runs, too. */
-	char sha[41], sha_full[41];
+	struct redis_shas shas;	 /* of the scripts, which each server is sent */
 	_Atomic uint64_t number; /* of the mount or guest; 0: this handle only reads */
 	struct redis_server server;
 	char *master; /* by a sentinel: host and port of the server */
@@ -123,6 +127,12 @@ struct redis {
 	} state;
 
 	pthread_mutex_t telling; /* as in sql/store.h */
+
+	/* Keys that this mount has written, and when; by a hash. */
+	struct {
+		_Atomic uint64_t key;
+		_Atomic int64_t at;
+	} own[REDIS_OWN];
 
 	struct {
 		pthread_t thread;
@@ -179,8 +189,8 @@ int redis_call(struct redis *store, const struct call *call, struct reply *ret_r
 int redis_error(struct redis *store, const struct reply *reply);
 /* A word of the script's, as an error. */
 int redis_status(struct redis *store, const struct reply *reply);
-extern const char redis_script[], redis_script_full[];
-int redis_load(struct wire *wire, int64_t until, char sha[41], char sha_full[41]);
+extern const char *const redis_scripts[REDIS_SCRIPTS];
+int redis_load(struct wire *wire, int64_t until, struct redis_shas *ret_shas);
 
 /* server.c */
 

@@ -1,8 +1,11 @@
 -- SPDX-License-Identifier: MIT
 --
--- What the server does for a store, each call at one instant.  keys.h says which keys there are;
+-- What the server does for a store, each call at one instant.  store.h says which keys there are;
 -- call.h how this is called: KEYS are ours, then four of each group of rows; ARGV begins with the
 -- name of what is to be done.
+--
+-- This is three scripts, as making functions takes a server longer than most of what they do: one
+-- that commits, one that reads, one for mounts.  A line in brackets says which have what follows.
 --
 -- Numbers of the store are exact up to 2^53.  Numbers in keys and nodes are eight bytes, most
 -- significant first, that are only cut and compared here.
@@ -41,6 +44,22 @@ local function put(key, value)
 	over[key] = value
 end
 
+-- A number of a node as it is in a key.
+local function in_key(raw)
+	return string.char((string.byte(raw) + 128) % 256) .. sub(raw, 2)
+end
+
+local function key_number(key, from)
+	local high, low = struct.unpack('>I4I4', sub(key, from, from + 7))
+	return (high - 2147483648) * 4294967296 + low
+end
+
+local function number_key(value)
+	local high = math.floor(value / 4294967296)
+	return struct.pack('>I4I4', high + 2147483648, value - high * 4294967296)
+end
+
+--[ commit ]
 -- Whether a comes before b, byte by byte, wherever the server runs.
 local function before(a, b)
 	for i = 1, math.min(#a, #b) do
@@ -68,6 +87,7 @@ local function between(from, to)
 	return found
 end
 
+--[ commit mounts ]
 -- Names, files and sessions are found by their whole key alone.
 local function is_ordered(key)
 	local table = sub(key, 1, 1)
@@ -92,17 +112,13 @@ end
 
 -- Nodes: the length of the key in an index, that key, the node (pack.h).
 
+--[ commit ]
 local function index_of(value)
 	return sub(value, 5, 4 + struct.unpack('>I4', value))
 end
 
 local function node_of(value)
 	return sub(value, 5 + struct.unpack('>I4', value))
-end
-
--- A number of a node as it is in a key.
-local function in_key(raw)
-	return string.char((string.byte(raw) + 128) % 256) .. sub(raw, 2)
 end
 
 local function forget_node(ino)
@@ -144,6 +160,7 @@ end
 
 -- Rows.  A group is a key of a session: what is there, and what it will be.
 
+--[ all ]
 local groups = {}
 
 local function print_of(group)
@@ -289,6 +306,7 @@ local function settle(group, whole, known)
 	return false
 end
 
+--[ commit ]
 -- All rows, by index, to be changed.
 local function load(group)
 	if group.map then
@@ -542,10 +560,11 @@ local function store_group(group, n)
 	end
 	-- A guest is another program for the mounts.
 	if group.guest then
-		log_change(group, { first = group.guest_first or 0, deleted = 0 })
+		log_change(group, { first = 0, deleted = 0 })
 	end
 end
 
+--[ all ]
 -- Groups: kind (r rows, h a sidecar, n rows that are hidden), name, member, the gate of readers,
 -- and which other sessions may have its keys.
 local function read_groups()
@@ -588,6 +607,7 @@ local function newest_of_others(one, two, mount)
 	return 0
 end
 
+--[ commit ]
 -- Put a number in front of two pairs, of which the second is of another mount.
 local function push_pair(hash, one, two, first, second, n, mount)
 	local _, m = string.match(first or '', '^(%d+) (%d+)$')
@@ -597,10 +617,22 @@ local function push_pair(hash, one, two, first, second, n, mount)
 	call('HSET', hash, one, string.format('%d %s', n, mount))
 end
 
+--[ commit mounts ]
+local function is_anothers_turn(mount)
+	local turn = call('HGET', META, 'turn')
+	if not turn then
+		return false
+	end
+	local who, til = string.match(turn, '^(%d+) (%d+)$')
+	return who ~= mount and tonumber(til) > tonumber((call('TIME'))[1])
+end
+
+--[ commit read ]
 local function notes_behind(seen)
 	return call('XRANGE', FEED, string.format('(%d-18446744073709551615', seen), '+', 'COUNT', 2000)
 end
 
+--[ commit ]
 local function is_shared(guest)
 	return (tonumber(call('HGET', META, 'mounts') or '0')) > (guest and 0 or 1)
 end
@@ -608,16 +640,6 @@ end
 -- Committing.
 
 local ops, moved, append_base = {}, false, nil
-
-local function key_number(key, from)
-	local high, low = struct.unpack('>I4I4', sub(key, from, from + 7))
-	return (high - 2147483648) * 4294967296 + low
-end
-
-local function number_key(value)
-	local high = math.floor(value / 4294967296)
-	return struct.pack('>I4I4', high + 2147483648, value - high * 4294967296)
-end
 
 -- Put marks of a file back, and pieces, at other indexes.
 local function shift_file(ino, from, by, bytes)
@@ -650,189 +672,6 @@ local function erase_marks(ino, from, to)
 	end
 end
 
-ops.P = function() put(arg(), arg()) end
-ops.N = function()
-	local key, value = arg(), arg()
-	if find(key) then
-		fail('EEXIST')
-	end
-	put(key, value)
-end
-ops.D = function() put(arg(), false) end
-ops.R = function()
-	for _, key in ipairs(between(arg(), arg())) do
-		put(key, false)
-	end
-end
-ops.n = function()
-	local ino, hex, value = arg(), arg(), arg()
-	raise('ino', hex)
-	put_node(ino, value, ops.told)
-end
--- Fields of a node: offset and bytes of each; and how many more links.
-ops.f = function()
-	local ino, links, count = arg(), number(), number()
-	local value = find('N' .. ino)
-	local start = value and 4 + struct.unpack('>I4', value)
-	local function set(offset, bytes)
-		value = sub(value, 1, start + offset) .. bytes .. sub(value, start + offset + #bytes + 1)
-	end
-	for _ = 1, count do
-		local offset, bytes = number(), arg()
-		if value then
-			set(offset, bytes)
-		end
-	end
-	if value then
-		set(44, struct.pack('>I4', struct.unpack('>I4', sub(value, start + 45)) + links))
-		put('N' .. ino, value)
-	end
-end
-ops.d = function() forget_node(arg()) end
--- An entry: its key, its name's key, its value, its id in both spellings.
-ops.e = function()
-	local key, name, value, id, hex = arg(), arg(), arg(), arg(), arg()
-	if find(key) or find(name) then
-		fail('EEXIST')
-	end
-	raise('entry', hex)
-	put(key, value)
-	put(name, id)
-end
-ops.E = function()
-	local key, prefix = arg(), arg()
-	local old = find(key)
-	if old then
-		put(prefix .. string.gsub(sub(old, 9), '%z', '\0\255') .. '\0\0', false)
-		put(key, false)
-	end
-end
-ops.b = function() -- a mark, left out where rows have come in between
-	local ino, offset, index = arg(), arg(), arg()
-	if not moved then
-		local key = 'M' .. ino .. offset
-		local old = find(key)
-		if old then
-			put('I' .. ino .. old .. offset, false)
-		end
-		put(key, index)
-		put('I' .. ino .. index .. offset, '')
-	end
-end
-ops.B = function() erase_marks(arg(), arg(), arg()) end
-ops.i = function() insert(group(), number(), arg(), arg()) end
-ops.a = function() -- behind what there is
-	local g, i, data = group(), number(), arg()
-	look(g)
-	insert(g, append_base and i + append_base or i, data, '0')
-end
-ops.p = function() put_row(group(), number(), arg(), arg()) end
-ops.x = function() delete_rows(group(), number(), number()) end
-ops.m = function() move_rows(group(), group(), arg(), arg() == '1') end
-ops.s = function()
-	local g, from, by, ino, key, bytes = group(), number(), number(), arg(), arg(), number()
-	shift_rows(g, from, by)
-	if ino ~= '' then
-		shift_file(ino, key, by, bytes)
-	end
-end
-ops.u = function() -- a file that no mount uses; and each has told so
-	local from, to = arg(), arg()
-	if #between(from, to) > 0 then
-		fail('EBUSY')
-	end
-	for mount, value in pairs(ops.mounts()) do
-		if mount ~= ops.mount and sub(value, 1, 2) == 'm1' then
-			fail('EAGAIN')
-		end
-	end
-end
-ops.q = function() -- no orphan of a key
-	if #between(arg(), arg()) > 0 then
-		fail('EEXIST')
-	end
-end
-ops.j = function()
-	if is_shared(false) then
-		fail('ESTALE')
-	end
-end
-ops.c = function()
-	local node, claim = arg(), arg()
-	if find(node) then
-		put(claim, '')
-	end
-end
-ops.l = function()
-	local ino, entry, new_ino, new_entry = arg(), arg(), arg(), arg()
-	raise('ino', ino)
-	raise('entry', entry)
-	if highest.ino ~= ino or highest.entry ~= entry then
-		fail('ESTALE')
-	end
-	highest.ino, highest.entry = new_ino, new_entry
-end
--- Locks: those of others must be as they were when they were judged.
-ops.k = function()
-	local key, value, prefix, to, expected = arg(), arg(), arg(), arg(), arg()
-	if expected ~= '-' then
-		local others = ''
-		for _, one in ipairs(between(prefix, to)) do
-			if one ~= key then
-				others = others .. find(one)
-			end
-		end
-		if others ~= sub(expected, 2) then
-			fail('LOCKS')
-		end
-		for mount, state in pairs(ops.mounts()) do
-			if mount ~= ops.mount and sub(state, 1, 1) == 'm' and sub(state, 3, 3) == '1' then
-				fail('EAGAIN')
-			end
-		end
-	end
-	put(key, value ~= '' and value)
-end
-ops.t = function() -- a setting
-	local key, value = arg(), arg()
-	put(key, value ~= '' and value)
-	ops.settings = true
-end
-ops.z = function() -- a change that is digested
-	local g, stamp = group(), arg()
-	ops.later[#ops.later + 1] = function()
-		local change = call('HGET', CHANGE, g.name)
-		if change and string.match(change, '^%d+') == stamp then
-			call('HDEL', CHANGE, g.name)
-		end
-		if stamp == '0' or (change and string.match(change, '^%d+') == stamp) then
-			call('HDEL', APART, g.name)
-		end
-	end
-end
-ops.Z = function()
-	local stamp = number()
-	ops.later[#ops.later + 1] = function()
-		local all = call('HGETALL', CHANGE)
-		for i = 1, #all, 2 do
-			if tonumber((string.match(all[i + 1], '^%d+'))) <= stamp then
-				call('HDEL', CHANGE, all[i])
-			end
-		end
-	end
-end
-ops.y = function() -- a key that is quarantined
-	local g, stamp, first = group(), arg(), arg()
-	ops.later[#ops.later + 1] = function()
-		local change = call('HGET', CHANGE, g.name)
-		if change and string.match(change, '^%d+') == stamp then
-			call('HDEL', CHANGE, g.name)
-			call('HSET', APART, g.name,
-				string.format('%d %s', call('HINCRBY', META, 'n', 1), first))
-		end
-	end
-end
-
 ops.mounts = function()
 	if not ops.all then
 		ops.all = {}
@@ -842,6 +681,190 @@ ops.mounts = function()
 		end
 	end
 	return ops.all
+end
+
+local function apply(code)
+	if code == 'a' then
+		-- behind what there is
+		local g, i, data = group(), number(), arg()
+		look(g)
+		insert(g, append_base and i + append_base or i, data, '0')
+	-- Fields of a node: offset and bytes of each; and how many more links.
+	elseif code == 'f' then
+		local ino, links, count = arg(), number(), number()
+		local value = find('N' .. ino)
+		local start = value and 4 + struct.unpack('>I4', value)
+		local function set(offset, bytes)
+			value = sub(value, 1, start + offset) .. bytes .. sub(value, start + offset + #bytes + 1)
+		end
+		for _ = 1, count do
+			local offset, bytes = number(), arg()
+			if value then
+				set(offset, bytes)
+			end
+		end
+		if value then
+			set(44, struct.pack('>I4', struct.unpack('>I4', sub(value, start + 45)) + links))
+			put('N' .. ino, value)
+		end
+	elseif code == 'b' then
+		-- a mark, left out where rows have come in between
+		local ino, offset, index = arg(), arg(), arg()
+		if not moved then
+			local key = 'M' .. ino .. offset
+			local old = find(key)
+			if old then
+				put('I' .. ino .. old .. offset, false)
+			end
+			put(key, index)
+			put('I' .. ino .. index .. offset, '')
+		end
+	elseif code == 'i' then
+		insert(group(), number(), arg(), arg())
+	elseif code == 'p' then
+		put_row(group(), number(), arg(), arg())
+	elseif code == 'x' then
+		delete_rows(group(), number(), number())
+	elseif code == 'P' then
+		put(arg(), arg())
+	elseif code == 'D' then
+		put(arg(), false)
+	elseif code == 'N' then
+		local key, value = arg(), arg()
+		if find(key) then
+			fail('EEXIST')
+		end
+		put(key, value)
+	elseif code == 'R' then
+		for _, key in ipairs(between(arg(), arg())) do
+			put(key, false)
+		end
+	elseif code == 'n' then
+		local ino, hex, value = arg(), arg(), arg()
+		raise('ino', hex)
+		put_node(ino, value, ops.told)
+	elseif code == 'd' then
+		forget_node(arg())
+	-- An entry: its key, its name's key, its value, its id in both spellings.
+	elseif code == 'e' then
+		local key, name, value, id, hex = arg(), arg(), arg(), arg(), arg()
+		if find(key) or find(name) then
+			fail('EEXIST')
+		end
+		raise('entry', hex)
+		put(key, value)
+		put(name, id)
+	elseif code == 'E' then
+		local key, prefix = arg(), arg()
+		local old = find(key)
+		if old then
+			put(prefix .. string.gsub(sub(old, 9), '%z', '\0\255') .. '\0\0', false)
+			put(key, false)
+		end
+	elseif code == 'B' then
+		erase_marks(arg(), arg(), arg())
+	elseif code == 'm' then
+		move_rows(group(), group(), arg(), arg() == '1')
+	elseif code == 's' then
+		local g, from, by, ino, key, bytes = group(), number(), number(), arg(), arg(), number()
+		shift_rows(g, from, by)
+		if ino ~= '' then
+			shift_file(ino, key, by, bytes)
+		end
+	elseif code == 'u' then
+		-- a file that no mount uses; and each has told so
+		local from, to = arg(), arg()
+		if #between(from, to) > 0 then
+			fail('EBUSY')
+		end
+		for mount, value in pairs(ops.mounts()) do
+			if mount ~= ops.mount and sub(value, 1, 2) == 'm1' then
+				fail('EAGAIN')
+			end
+		end
+	elseif code == 'q' then
+		-- no orphan of a key
+		if #between(arg(), arg()) > 0 then
+			fail('EEXIST')
+		end
+	elseif code == 'j' then
+		if is_shared(false) then
+			fail('ESTALE')
+		end
+	elseif code == 'c' then
+		local node, claim = arg(), arg()
+		if find(node) then
+			put(claim, '')
+		end
+	elseif code == 'l' then
+		local ino, entry, new_ino, new_entry = arg(), arg(), arg(), arg()
+		raise('ino', ino)
+		raise('entry', entry)
+		if highest.ino ~= ino or highest.entry ~= entry then
+			fail('ESTALE')
+		end
+		highest.ino, highest.entry = new_ino, new_entry
+	-- Locks: those of others must be as they were when they were judged.
+	elseif code == 'k' then
+		local key, value, prefix, to, expected = arg(), arg(), arg(), arg(), arg()
+		if expected ~= '-' then
+			local others = ''
+			for _, one in ipairs(between(prefix, to)) do
+				if one ~= key then
+					others = others .. find(one)
+				end
+			end
+			if others ~= sub(expected, 2) then
+				fail('LOCKS')
+			end
+			for mount, state in pairs(ops.mounts()) do
+				if mount ~= ops.mount and sub(state, 1, 1) == 'm' and sub(state, 3, 3) == '1' then
+					fail('EAGAIN')
+				end
+			end
+		end
+		put(key, value ~= '' and value)
+	elseif code == 't' then
+		-- a setting
+		local key, value = arg(), arg()
+		put(key, value ~= '' and value)
+		ops.settings = true
+	elseif code == 'z' then
+		-- a change that is digested
+		local g, stamp = group(), arg()
+		ops.later[#ops.later + 1] = function()
+			local change = call('HGET', CHANGE, g.name)
+			if change and string.match(change, '^%d+') == stamp then
+				call('HDEL', CHANGE, g.name)
+			end
+			if stamp == '0' or (change and string.match(change, '^%d+') == stamp) then
+				call('HDEL', APART, g.name)
+			end
+		end
+	elseif code == 'Z' then
+		local stamp = number()
+		ops.later[#ops.later + 1] = function()
+			local all = call('HGETALL', CHANGE)
+			for i = 1, #all, 2 do
+				if tonumber((string.match(all[i + 1], '^%d+'))) <= stamp then
+					call('HDEL', CHANGE, all[i])
+				end
+			end
+		end
+	elseif code == 'y' then
+		-- a key that is quarantined
+		local g, stamp, first = group(), arg(), arg()
+		ops.later[#ops.later + 1] = function()
+			local change = call('HGET', CHANGE, g.name)
+			if change and string.match(change, '^%d+') == stamp then
+				call('HDEL', CHANGE, g.name)
+				call('HSET', APART, g.name,
+					string.format('%d %s', call('HINCRBY', META, 'n', 1), first))
+			end
+		end
+	else
+		fail('GAP')
+	end
 end
 
 -- The path of what has a name in a directory; '' if it cannot be told.
@@ -952,15 +975,6 @@ local function stamp_gates(gates, n, mount)
 	end
 end
 
-local function is_anothers_turn(mount)
-	local turn = call('HGET', META, 'turn')
-	if not turn then
-		return false
-	end
-	local who, til = string.match(turn, '^(%d+) (%d+)$')
-	return who ~= mount and tonumber(til) > tonumber((call('TIME'))[1])
-end
-
 -- What of the rows was changed by others and is not digested.
 local function guard_groups(count, anyway)
 	for _ = 1, count do
@@ -1040,8 +1054,7 @@ local function commit()
 		end
 	end
 	for i = 1, total do
-		ops.number = i
-		ops[arg()]()
+		apply(arg())
 	end
 	for _, g in ipairs(groups) do
 		g.guest = guest
@@ -1075,75 +1088,11 @@ end
 
 -- Reading.
 
-local reads = {}
-
+--[ read ]
 local function clip(size, most)
 	return most >= 0 and math.min(size, most) or size
 end
 
-reads.get = function() return find(arg()) end
-reads.range = function()
-	local from, to, limit, back = arg(), arg(), number(), arg()
-	local keys = back == '1' and call('ZREVRANGEBYLEX', ORDER, to, from, 'LIMIT', 0, limit) or
-		call('ZRANGEBYLEX', ORDER, from, to, 'LIMIT', 0, limit)
-	local found = {}
-	for _, key in ipairs(keys) do
-		found[#found + 1] = key
-		found[#found + 1] = find(key)
-	end
-	return found
-end
--- The node that an index leads to.
-reads.by = function()
-	local ino = find(arg())
-	return ino and find('N' .. ino)
-end
--- Rows from an index on: at most so many, and bytes; clipped to what there was.
-reads.rows = function()
-	local g, from, most, bytes, clipped = group(), number(), number(), number(), number()
-	look(g)
-	if g.kind == 's' then
-		return { 's', 1, from <= 0 and most > 0 and call('GET', g.single) or false }
-	end
-	local found, size, had = { 'l', g.size }, clip(g.size, clipped), 0
-	from = math.max(from, 0)
-	while from < size and #found - 2 < most and had < bytes do
-		local part = call('LRANGE', g.list, from,
-			math.min(from + 64, size, from + most - (#found - 2)) - 1)
-		for _, item in ipairs(part) do
-			found[#found + 1] = item
-			had = had + #item
-		end
-		from = from + #part
-	end
-	return found
-end
--- The same from one on, backwards.
-reads.back = function()
-	local g, last, most, bytes, clipped = group(), number(), number(), number(), number()
-	look(g)
-	if g.kind == 's' then
-		return { 's', 1, last >= 0 and most > 0 and call('GET', g.single) or false }
-	end
-	local found, had = { 'l', g.size }, 0
-	last = math.min(last, clip(g.size, clipped) - 1)
-	while last >= 0 and #found - 2 < most and had < bytes do
-		local first = math.max(0, last - 63, last + 1 - (most - (#found - 2)))
-		local part = call('LRANGE', g.list, first, last)
-		for i = #part, 1, -1 do
-			found[#found + 1] = part[i]
-			had = had + #part[i]
-		end
-		last = first - 1
-	end
-	return found
-end
-reads.stat = function()
-	local g = group()
-	look(g)
-	return { g.kind or '', g.size, g.ambiguous and 'a' or g.kind == 'l' and g.single and g.set and
-		call('EXISTS', g.single) == 1 and 'b' or '' }
-end
 local function tail_of(g, ino)
 	look(g)
 	local mark = call('ZREVRANGEBYLEX', ORDER, '(' .. 'M' .. ino .. string.rep('\255', 9),
@@ -1165,34 +1114,101 @@ local function tail_of(g, ino)
 	end
 	return { mark and sub(mark, 10) or '', index or '', pieces, count, bytes, last, g.size - 1 }
 end
-reads.tail = function() return tail_of(group(), arg()) end
--- A name in a directory: the id, and the node.
-reads.name = function()
-	local id = find(arg())
-	local prefix = arg()
-	local entry = id and find(prefix .. id)
-	return entry and { id, find('N' .. in_key(sub(entry, 1, 8))) } or false
-end
--- Entries behind one, each with its node.
-reads.list = function()
-	local found = {}
-	for _, key in ipairs(call('ZRANGEBYLEX', ORDER, arg(), arg(), 'LIMIT', 0, number())) do
-		local entry = find(key)
-		found[#found + 1] = sub(key, 10)
-		found[#found + 1] = entry
-		found[#found + 1] = find('N' .. in_key(sub(entry, 1, 8)))
+
+local function answer(what)
+	if what == 'get' then
+		return find(arg())
+	elseif what == 'range' then
+		local from, to, limit, back = arg(), arg(), number(), arg()
+		local keys = back == '1' and call('ZREVRANGEBYLEX', ORDER, to, from, 'LIMIT', 0, limit) or
+			call('ZRANGEBYLEX', ORDER, from, to, 'LIMIT', 0, limit)
+		local found = {}
+		for _, key in ipairs(keys) do
+			found[#found + 1] = key
+			found[#found + 1] = find(key)
+		end
+		return found
+	-- The node that an index leads to.
+	elseif what == 'by' then
+		local ino = find(arg())
+		return ino and find('N' .. ino)
+	-- Rows from an index on: at most so many, and bytes; clipped to what there was.
+	elseif what == 'rows' then
+		local g, from, most, bytes, clipped = group(), number(), number(), number(), number()
+		look(g)
+		if g.kind == 's' then
+			return { 's', 1, from <= 0 and most > 0 and call('GET', g.single) or false }
+		end
+		local found, size, had = { 'l', g.size }, clip(g.size, clipped), 0
+		from = math.max(from, 0)
+		while from < size and #found - 2 < most and had < bytes do
+			local part = call('LRANGE', g.list, from,
+				math.min(from + 64, size, from + most - (#found - 2)) - 1)
+			for _, item in ipairs(part) do
+				found[#found + 1] = item
+				had = had + #item
+			end
+			from = from + #part
+		end
+		return found
+	-- The same from one on, backwards.
+	elseif what == 'back' then
+		local g, last, most, bytes, clipped = group(), number(), number(), number(), number()
+		look(g)
+		if g.kind == 's' then
+			return { 's', 1, last >= 0 and most > 0 and call('GET', g.single) or false }
+		end
+		local found, had = { 'l', g.size }, 0
+		last = math.min(last, clip(g.size, clipped) - 1)
+		while last >= 0 and #found - 2 < most and had < bytes do
+			local first = math.max(0, last - 63, last + 1 - (most - (#found - 2)))
+			local part = call('LRANGE', g.list, first, last)
+			for i = #part, 1, -1 do
+				found[#found + 1] = part[i]
+				had = had + #part[i]
+			end
+			last = first - 1
+		end
+		return found
+	elseif what == 'stat' then
+		local g = group()
+		look(g)
+		return { g.kind or '', g.size, g.ambiguous and 'a' or g.kind == 'l' and g.single and g.set and
+			call('EXISTS', g.single) == 1 and 'b' or '' }
+	elseif what == 'tail' then
+		return tail_of(group(), arg())
+	-- A name in a directory: the id, and the node.
+	elseif what == 'name' then
+		local id = find(arg())
+		local prefix = arg()
+		local entry = id and find(prefix .. id)
+		return entry and { id, find('N' .. in_key(sub(entry, 1, 8))) } or false
+	-- Entries behind one, each with its node.
+	elseif what == 'list' then
+		local found = {}
+		for _, key in ipairs(call('ZRANGEBYLEX', ORDER, arg(), arg(), 'LIMIT', 0, number())) do
+			local entry = find(key)
+			found[#found + 1] = sub(key, 10)
+			found[#found + 1] = entry
+			found[#found + 1] = find('N' .. in_key(sub(entry, 1, 8)))
+		end
+		return found
+	elseif what == 'meta' then
+		return call('HMGET', META, 'ino', 'entry')
+	elseif what == 'changes' then
+		return call('HGETALL', CHANGE)
+	elseif what == 'apart' then
+		return call('HGETALL', APART)
+	elseif what == 'change' then
+		return call('HGET', CHANGE, arg())
+	elseif what == 'notes' then
+		return notes_behind(number())
+	elseif what == 'mounts' then
+		return call('HGETALL', MOUNT)
+	elseif what == 'members' then
+		local set = group().set
+		return call('TYPE', set)['ok'] == 'set' and call('SMEMBERS', set) or {}
 	end
-	return found
-end
-reads.meta = function() return call('HMGET', META, 'ino', 'entry') end
-reads.changes = function() return call('HGETALL', CHANGE) end
-reads.apart = function() return call('HGETALL', APART) end
-reads.change = function() return call('HGET', CHANGE, arg()) end
-reads.notes = function() return notes_behind(number()) end
-reads.mounts = function() return call('HGETALL', MOUNT) end
-reads.members = function()
-	local set = group().set
-	return call('TYPE', set)['ok'] == 'set' and call('SMEMBERS', set) or {}
 end
 
 local function read()
@@ -1210,7 +1226,7 @@ local function read()
 		stale = stale or (n >= 0 and changed and tonumber(changed) > n)
 	end
 	read_groups()
-	local answer = { 'OK', now }
+	local found = { 'OK', now }
 	if stale then
 		return { 'ESTALE', now }
 	end
@@ -1222,13 +1238,14 @@ local function read()
 		end
 	end
 	for i = 1, number() do
-		answer[#answer + 1] = reads[arg()]()
+		found[#found + 1] = answer(arg())
 	end
-	return answer
+	return found
 end
 
 -- Mounts.
 
+--[ mounts ]
 local function milliseconds()
 	local time = call('TIME')
 	return time[1] * 1000 + math.floor(time[2] / 1000)
@@ -1322,6 +1339,10 @@ local function beat()
 	if not state then
 		return { 'LOST' }
 	end
+	local one, two = unpack(call('HMGET', META, 'last', 'other'))
+	if newest_of_others(one, two, mount) <= tonumber(known) then
+		known = call('HGET', META, 'n') or known
+	end
 	say_mount(mount, sub(state, 1, 1), untold == '-' and sub(state, 2, 2) or untold,
 		holds == '-' and sub(state, 3, 3) or holds, known,
 		string.match(state, '^%S+ %d+ %d+ (.*)$'))
@@ -1408,12 +1429,18 @@ local function anew()
 	return call('HINCRBY', META, 'epoch', 1)
 end
 
-local calls = { COMMIT = commit, read = read, join = join, leave = leave, beat = beat, use = use,
-	duty = duty, turn = turn, check = check, anew = anew }
-local ok, answer = pcall(calls[ARGV[1]])
+--[ mounts ]
+local calls = { join = join, leave = leave, beat = beat, use = use, duty = duty, turn = turn,
+	check = check, anew = anew }
+local ok, found = pcall(calls[ARGV[1]])
+--[ commit ]
+local ok, found = pcall(commit)
+--[ read ]
+local ok, found = pcall(read)
+--[ all ]
 if ok then
-	return answer
-elseif type(answer) == 'table' and answer[1] then
-	return { answer[1], ops.number or 0 }
+	return found
+elseif type(found) == 'table' and found[1] then
+	return { found[1] }
 end
-return redis.error_reply(type(answer) == 'table' and answer.err or tostring(answer))
+return redis.error_reply(type(found) == 'table' and found.err or tostring(found))

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "backend/redis/keys.h"
+#include "backend/redis/read.h"
 #include "backend/redis/watch.h"
 #include "backend/base/array.h"
 #include "backend/base/cleanup.h"
@@ -58,10 +59,33 @@ int64_t suspects_due(const struct suspects *suspects)
 	return due;
 }
 
-/* Groups that a key of Redis may belong to: one for each colon where a session's id may end. */
-static int add_candidates(struct call *call, const char *prefix, struct bytes key)
+void redis_note_own(struct redis *store, struct bytes session, struct bytes key)
 {
-	const size_t before = strlen(prefix);
+	const uint64_t hash = redis_key_hash(session, key);
+
+	store->own[hash % REDIS_OWN].key = hash;
+	store->own[hash % REDIS_OWN].at = redis_now();
+}
+
+static bool is_own(const struct redis *store, struct bytes session, struct bytes key)
+{
+	const uint64_t hash = redis_key_hash(session, key);
+
+	return store->own[hash % REDIS_OWN].key == hash &&
+	       store->own[hash % REDIS_OWN].at + QUIET_MS > redis_now();
+}
+
+/* own: also what this mount has just written. */
+static void add_candidate(struct call *call, struct bytes session, struct bytes key, bool own)
+{
+	if (own || !is_own(call->store, session, key))
+		call_group(call, session, key, "c");
+}
+
+/* Groups that a key of Redis may belong to: one for each colon where a session's id may end. */
+static int add_candidates(struct call *call, struct bytes key, bool own)
+{
+	const size_t before = strlen(call->store->prefix);
 	int r = 0;
 
 	if (key.size <= before)
@@ -78,13 +102,12 @@ static int add_candidates(struct call *call, const char *prefix, struct bytes ke
 			r = buf_append(&side, rest.data, rest.size - side_suffix.size);
 			if (r == 0)
 				r = buf_append_str(&side, ":_hash");
-			call_group(call, session, buf_bytes(&side), "c");
+			add_candidate(call, session, buf_bytes(&side), own);
 		} else if (bytes_ends_with(rest, list_suffix)) {
-			call_group(call, session,
-				   bytes_make(rest.data, rest.size - list_suffix.size), "c");
-		}
-		if (!bytes_ends_with(rest, BYTES(":_hash")))
-			call_group(call, session, rest, "c");
+			add_candidate(call, session,
+				      bytes_make(rest.data, rest.size - list_suffix.size), own);
+		} else if (!bytes_ends_with(rest, BYTES(":_hash")))
+			add_candidate(call, session, rest, own);
 	}
 	return r < 0 ? r : call->error;
 }
@@ -116,11 +139,11 @@ int suspects_check(struct suspects *suspects, struct redis *store, int64_t now)
 		const struct bytes key = bytes_make(suspect->key, suspect->size);
 
 		if (r == 0 && !suspect->due) {
-			r = add_candidates(&quick, store->prefix, key);
+			r = add_candidates(&quick, key, false);
 			suspect->due = MIN(now + QUIET_MS, suspect->first + LATEST_MS);
 		} else if (r == 0 && suspect->due <= now && suspects->rest_until <= now &&
 			   whole.group_count < GROUPS_MAX) {
-			r = add_candidates(&whole, store->prefix, key);
+			r = add_candidates(&whole, key, true);
 			free(suspect->key);
 			continue;
 		}

@@ -19,6 +19,9 @@ void redis_watch_stop(struct redis *store);
 
 /* suspects.c: keys of Redis that may have changed. */
 
+/* This mount has just written a key: that the server tells of it is no news. */
+void redis_note_own(struct redis *store, struct bytes session, struct bytes key);
+
 struct suspect {
 	char *key;
 	size_t size;
