@@ -100,8 +100,8 @@ int redis_row_read_back(struct backend *backend, struct backend_snapshot *snapsh
 			 (struct rows_wanted){ .from = last, .back = true, .most = most }, fn, arg);
 }
 
-static bool take_stat(struct backend_snapshot *snapshot, const struct reply *found,
-		      struct bytes session, struct bytes key, struct backend_key_stat *ret_stat)
+bool redis_take_stat(struct backend_snapshot *snapshot, const struct reply *found,
+		     struct bytes session, struct bytes key, struct backend_key_stat *ret_stat)
 {
 	int64_t size = reply_number(reply_at(found, 1));
 	bool list = reply_is(reply_at(found, 0), "l");
@@ -121,7 +121,8 @@ int redis_key_stat(struct backend *backend, struct backend_snapshot *snapshot, s
 	call_request(&reading.call, "stat");
 	reading_group(&reading, session, key);
 	r = reading_ask(&reading);
-	if (r == 0 && !take_stat(snapshot, reading_answer(&reading, 0), session, key, ret_stat))
+	if (r == 0 &&
+	    !redis_take_stat(snapshot, reading_answer(&reading, 0), session, key, ret_stat))
 		r = -ENOENT;
 	reading_done(&reading);
 	return r;
@@ -390,7 +391,7 @@ static int hand_keys(struct backend *backend, struct backend_snapshot *snapshot,
 		struct backend_key_stat stat;
 
 		warn_of(redis_of(backend), keys[i].session, key, reply_at(found, 2));
-		if (take_stat(snapshot, found, keys[i].session, key, &stat))
+		if (redis_take_stat(snapshot, found, keys[i].session, key, &stat))
 			r = fn(arg, keys[i].session, key, &stat);
 	}
 	reading_done(&reading);

@@ -82,8 +82,6 @@ static void redis_close(struct backend *backend)
 	redis_free(store);
 }
 
-static const struct backend_joined redis_joined = { .session_keys = redis_session_keys };
-
 static const struct backend_changes redis_changes = {
 	.change_list = redis_change_list,
 	.change_find = redis_change_find,
@@ -95,6 +93,8 @@ static const struct backend_changes redis_changes = {
 /* clang-format off */
 #define READ(slot, ...) .slot = redis_##slot,
 #define READ_ROWS READ
+static const struct backend_joined redis_joined = { BACKEND_JOINED };
+
 static const struct backend_shared redis_shared = {
 	.is_shared = redis_is_shared,
 	.on_duty = redis_on_duty,

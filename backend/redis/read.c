@@ -218,6 +218,15 @@ static int ask_range(struct reading *reading, const struct range *range, bool be
 	return reading_ask(reading);
 }
 
+void reading_range(struct reading *reading, struct bytes from, struct bytes end, unsigned most)
+{
+	call_request(&reading->call, "range");
+	add_bound(&reading->call, '[', from);
+	add_bound(&reading->call, '(', end);
+	call_number(&reading->call, most);
+	call_str(&reading->call, "0");
+}
+
 int redis_range(struct backend *backend, struct backend_snapshot *snapshot, struct range *range,
 		range_fn *fn, void *arg)
 {

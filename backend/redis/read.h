@@ -6,7 +6,7 @@
 
 #include "backend/redis/store.h"
 
-enum { READ_GATES = 8, READ_ANSWERS = 2 /* the first answer's place */ };
+enum { READ_GATES = 512, READ_ANSWERS = 2 /* the first answer's place */ };
 
 struct reading {
 	struct redis *store;
@@ -42,6 +42,12 @@ int redis_range_last(struct backend *backend, struct backend_snapshot *snapshot,
 		     struct range *range, struct reply *ret_pair);
 /* Bounds: a key, or the first behind all that begin with it. */
 struct key key_end(struct key key);
+
+/* A request for keys from one on that are before another. */
+void reading_range(struct reading *reading, struct bytes from, struct bytes end, unsigned most);
+/* What an answer to "stat" says; false: there are no rows. */
+bool redis_take_stat(struct backend_snapshot *snapshot, const struct reply *found,
+		     struct bytes session, struct bytes key, struct backend_key_stat *ret_stat);
 
 /* A page of a directory's entries behind one; and one of them, which borrows from it. */
 int redis_entry_page(struct reading *reading, uint64_t parent, uint64_t after, unsigned most);

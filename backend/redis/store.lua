@@ -44,6 +44,10 @@ local function put(key, value)
 	over[key] = value
 end
 
+local function node_of(value)
+	return sub(value, 5 + struct.unpack('>I4', value))
+end
+
 -- A number of a node as it is in a key.
 local function in_key(raw)
 	return string.char((string.byte(raw) + 128) % 256) .. sub(raw, 2)
@@ -115,10 +119,6 @@ end
 --[ commit ]
 local function index_of(value)
 	return sub(value, 5, 4 + struct.unpack('>I4', value))
-end
-
-local function node_of(value)
-	return sub(value, 5 + struct.unpack('>I4', value))
 end
 
 local function forget_node(ino)
@@ -1115,7 +1115,73 @@ local function tail_of(g, ino)
 	return { mark and sub(mark, 10) or '', index or '', pieces, count, bytes, last, g.size - 1 }
 end
 
-local function answer(what)
+-- The same of a document, and its row.
+local function document_of(g)
+	look(g)
+	local data = g.kind == 's' and call('GET', g.single) or
+		g.kind == 'l' and call('LINDEX', g.list, 0)
+	local size = data and #data or 0
+	return { '', '', '0', data and 1 or 0, size, size, 0 }, data
+end
+
+-- A text of a node, and where the next one begins; false for none.
+local function text_of(node, from)
+	local size = struct.unpack('>i4', sub(node, from, from + 3))
+	return size >= 0 and sub(node, from + 4, from + 3 + size), from + 4 + math.max(size, 0)
+end
+
+local function in_name(text)
+	return string.gsub(text, '%z', '\0\255') .. '\0\0'
+end
+
+-- The group of a state file's node; nil if it may be that of another session, too.
+local function group_of(node, prefix)
+	local session, at_key = text_of(node, 105)
+	local key = session and text_of(node, at_key)
+	if not key or string.find(session, ':') or string.find(key, ':', 1, true) and
+	   sub(key, -6) ~= ':_hash' then
+		return nil
+	end
+	local place = prefix .. session .. ':'
+	local g = { name = 'R' .. in_name(session) .. in_name(key), added = {}, others = {} }
+	if sub(key, -6) == ':_hash' then
+		if string.find(sub(key, 1, -7), ':', 1, true) then
+			return nil
+		end
+		g.single = place .. sub(key, 1, -7) .. ':list:_hash'
+	else
+		g.single, g.list, g.set, g.member = place .. key, place .. key .. ':list',
+			place .. '_keys', key
+	end
+	return g
+end
+
+-- What a node's file is: its tail, and all of its bytes if they are few.
+local function file_of(value, prefix, lenient)
+	local node = node_of(value)
+	local ino, kind = in_key(sub(node, 1, 8)), string.byte(node, 28)
+	if kind == 0 then
+		local size = struct.unpack('>I4', sub(node, 61, 64))
+		local small = sub(node, 57, 60) == '\0\0\0\0' and size <= 32768 and size > 0
+		return '', small and (find('C' .. ino .. number_key(0)) or '') or false
+	elseif kind < 2 then
+		return '', false
+	end
+	local g = group_of(node, prefix)
+	if not g then
+		return '', false
+	elseif not settle(g, false, true) and not lenient then
+		fail('ESTALE')
+	end
+	look(g)
+	if kind == 3 then
+		return tail_of(g, ino), false
+	end
+	local tail, data = document_of(g)
+	return tail, data and #data <= 65536 and data or false
+end
+
+local function answer(what, lenient)
 	if what == 'get' then
 		return find(arg())
 	elseif what == 'range' then
@@ -1176,7 +1242,8 @@ local function answer(what)
 		return { g.kind or '', g.size, g.ambiguous and 'a' or g.kind == 'l' and g.single and g.set and
 			call('EXISTS', g.single) == 1 and 'b' or '' }
 	elseif what == 'tail' then
-		return tail_of(group(), arg())
+		local g, ino, one = group(), arg(), arg() == '1'
+		return one and document_of(g) or tail_of(g, ino)
 	-- A name in a directory: the id, and the node.
 	elseif what == 'name' then
 		local id = find(arg())
@@ -1184,6 +1251,15 @@ local function answer(what)
 		local entry = id and find(prefix .. id)
 		return entry and { id, find('N' .. in_key(sub(entry, 1, 8))) } or false
 	-- Entries behind one, each with its node.
+	elseif what == 'look' then
+		local id, prefix, physical = find(arg()), arg(), arg()
+		local entry = id and find(prefix .. id)
+		local value = entry and find('N' .. in_key(sub(entry, 1, 8)))
+		if not value then
+			return false
+		end
+		local tail, whole = file_of(value, physical, lenient)
+		return { id, value, tail, whole }
 	elseif what == 'list' then
 		local found = {}
 		for _, key in ipairs(call('ZRANGEBYLEX', ORDER, arg(), arg(), 'LIMIT', 0, number())) do
@@ -1238,7 +1314,7 @@ local function read()
 		end
 	end
 	for i = 1, number() do
-		found[#found + 1] = answer(arg())
+		found[#found + 1] = answer(arg(), anyway or past)
 	end
 	return found
 end

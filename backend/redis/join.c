@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: MIT */
+/* Reads that join others. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "backend/redis/pack.h"
+#include "backend/redis/read.h"
+#include "backend/redis/slots.h"
+#include "backend/base/cleanup.h"
+
+enum { PAGE = 128 };
+
+/* The rows of a list that end where this snapshot has seen it end: 0, or -ESTALE. */
+static int take_tail(struct backend_snapshot *snapshot, const struct backend_node *node,
+		     const struct reply *found, struct backend_tail *ret_tail)
+{
+	struct bytes offset = reply_text(reply_at(found, 0));
+	struct bytes index = reply_text(reply_at(found, 1));
+	const int64_t last = reply_number(reply_at(found, 6));
+	struct backend_tail tail = {
+		.known = true,
+		.pieces = reply_is(reply_at(found, 2), "1"),
+		.mark = { .index = INT64_MIN },
+		.rows = (uint64_t)reply_number(reply_at(found, 3)),
+		.bytes = (uint64_t)reply_number(reply_at(found, 4)),
+		.last_bytes = (uint64_t)reply_number(reply_at(found, 5)),
+		.last = last,
+	};
+
+	if (offset.size == 8 && index.size == 8) {
+		tail.mark.offset = (uint64_t)key_take_number(&offset);
+		tail.mark.index = key_take_number(&index);
+	}
+	if (node->kind == BACKEND_LIST &&
+	    snapshot_see(snapshot, node->session, node->key, last + 1) != last + 1)
+		return snapshot->error = -ESTALE;
+	*ret_tail = tail;
+	return 0;
+}
+
+static void ask_tail(struct reading *reading, const struct backend_node *node)
+{
+	struct key ino = { 0 };
+
+	key_add_number(&ino, (int64_t)node->ino);
+	reading_needs_node(reading, node->ino);
+	call_request(&reading->call, "tail");
+	reading_group(reading, node->session, node->key);
+	call_key(&reading->call, ino);
+	call_str(&reading->call, node->kind == BACKEND_LIST ? "0" : "1");
+}
+
+int redis_tail_get(struct backend *backend, struct backend_snapshot *snapshot,
+		   const struct backend_node *node, struct backend_tail *ret_tail)
+{
+	struct reading reading = reading_in(backend, snapshot);
+	int r;
+
+	ask_tail(&reading, node);
+	r = reading_ask(&reading);
+	if (r == 0)
+		r = take_tail(snapshot, node, reading_answer(&reading, 0), ret_tail);
+	reading_done(&reading);
+	return r;
+}
+
+/* What the answer to a look has of a file, or more questions. */
+static int take_looked(struct backend *backend, struct backend_snapshot *snapshot,
+		       const struct reply *found, struct backend_looked *looked)
+{
+	struct bytes id = reply_text(reply_at(found, 0));
+	const struct reply *tail = reply_at(found, 2), *whole = reply_at(found, 3);
+	unsigned wanted;
+	int r;
+
+	looked->error = id.data ? 0 : -ENOENT;
+	if (looked->error < 0)
+		return 0;
+	looked->id = (uint64_t)key_take_number(&id);
+	r = unpack_node(reply_text(reply_at(found, 1)), &looked->node);
+	if (r < 0)
+		return r;
+	wanted = looked->wanted ? looked->wanted(looked->arg, &looked->node) : 0;
+	if (looked->node.kind >= BACKEND_SINGLE && wanted)
+		r = tail->type == REPLY_LIST ?
+			    take_tail(snapshot, &looked->node, tail, &looked->tail) :
+			    redis_tail_get(backend, snapshot, &looked->node, &looked->tail);
+	if (r == 0 && (wanted & BACKEND_WHOLE) && whole->type == REPLY_TEXT &&
+	    !(looked->node.flags & BACKEND_DRAFT)) {
+		r = buf_append_bytes(&looked->bytes, reply_text(whole));
+		looked->whole = r == 0;
+	}
+	return r;
+}
+
+int redis_entry_look(struct backend *backend, struct backend_snapshot *snapshot,
+		     struct backend_looked *looked, size_t count)
+{
+	struct reading reading = reading_in(backend, snapshot);
+	int r;
+
+	for (size_t i = 0; i < count; i++) {
+		struct key name = key_of_node(KEY_NAME, looked[i].parent);
+
+		key_add_text(&name, looked[i].name);
+		reading_needs_node(&reading, looked[i].parent);
+		call_request(&reading.call, "look");
+		call_key(&reading.call, name);
+		call_key(&reading.call, key_of_node(KEY_ENTRY, looked[i].parent));
+		call_str(&reading.call, reading.store->prefix);
+	}
+	r = reading_ask(&reading);
+	for (size_t i = 0; r == 0 && i < count; i++)
+		r = take_looked(backend, snapshot, reading_answer(&reading, i), &looked[i]);
+	reading_done(&reading);
+	if (r < 0)
+		backend_looked_done(looked, count);
+	return r;
+}
+
+/* Keys. */
+
+static void ask_key(struct reading *reading, const struct backend_key_looked *looked)
+{
+	const struct backend_node node = { .kind = looked->key.data ? BACKEND_LIST :
+								      BACKEND_SESSION,
+					   .nlink = 1,
+					   .session = looked->session,
+					   .key = looked->key };
+
+	if (looked->wanted & BACKEND_KEY_ROWS) {
+		call_request(&reading->call, "stat");
+		call_number(&reading->call,
+			    (int64_t)call_group(&reading->call, looked->session, looked->key, "c"));
+	}
+	if (looked->wanted & BACKEND_KEY_NODE) {
+		call_request(&reading->call, "get");
+		call_key(&reading->call, pack_index(&node));
+	}
+	if (looked->wanted & BACKEND_KEY_ORPHAN) {
+		struct key from = key_of_state(KEY_ORPHAN_FILE, looked->session, looked->key);
+		struct key end =
+			key_end(key_of_state(KEY_ORPHAN_FILE, looked->session, looked->key));
+
+		reading_range(reading, key_bytes(&from), key_bytes(&end), 1);
+		key_done(&from);
+		key_done(&end);
+	}
+}
+
+int redis_key_look(struct backend *backend, struct backend_snapshot *snapshot,
+		   struct backend_key_looked *looked, size_t count)
+{
+	struct reading reading = reading_in(backend, snapshot);
+	size_t answer = 0;
+	int r;
+
+	for (size_t i = 0; i < count; i++)
+		ask_key(&reading, &looked[i]);
+	r = reading_ask(&reading);
+	for (size_t i = 0; r == 0 && i < count; i++) {
+		struct backend_key_looked *one = &looked[i];
+
+		one->found = 0;
+		if ((one->wanted & BACKEND_KEY_ROWS) &&
+		    redis_take_stat(snapshot, reading_answer(&reading, answer++), one->session,
+				    one->key, &one->stat))
+			one->found |= BACKEND_KEY_ROWS;
+		if ((one->wanted & BACKEND_KEY_NODE) &&
+		    reading_answer(&reading, answer++)->type == REPLY_TEXT)
+			one->found |= BACKEND_KEY_NODE;
+		if ((one->wanted & BACKEND_KEY_ORPHAN) && reading_answer(&reading, answer++)->count)
+			one->found |= BACKEND_KEY_ORPHAN;
+	}
+	reading_done(&reading);
+	return r;
+}
+
+/* Listing. */
+
+struct listed {
+	struct backend_entry entry;
+	struct backend_node node;
+	bool there, tail;
+};
+
+static int tell_listed(struct backend_snapshot *snapshot, const struct reading *tails,
+		       const struct listed *listed, size_t *at, backend_tail_fn *fn, void *arg)
+{
+	struct backend_tail tail = { 0 };
+	int r = 0;
+
+	if (!listed->there)
+		return 0;
+	if (listed->tail)
+		r = take_tail(snapshot, &listed->node, reading_answer(tails, (*at)++), &tail);
+	return r < 0 ? r : fn(arg, &listed->entry, &listed->node, &tail);
+}
+
+/* A page of entries, then the tails of those that are wanted. */
+static int list_page(struct backend *backend, struct backend_snapshot *snapshot, uint64_t parent,
+		     uint64_t *after, unsigned most, size_t *ret_count, backend_wanted_fn *wanted,
+		     backend_tail_fn *fn, void *arg)
+{
+	struct reading reading = reading_in(backend, snapshot);
+	struct reading tails = reading_in(backend, snapshot);
+	struct listed listed[PAGE] = { 0 };
+	size_t at = 0;
+	int r = redis_entry_page(&reading, parent, *after, most);
+	const struct reply *list = reading_answer(&reading, 0);
+
+	*ret_count = r < 0 ? 0 : MIN(list->count / 3, (size_t)PAGE);
+	for (size_t i = 0; r == 0 && i < *ret_count; i++) {
+		r = redis_entry_at(list, i, parent, &listed[i].entry, &listed[i].node);
+		listed[i].there = r == 0;
+		r = r == -ENOENT ? 0 : r;
+		*after = listed[i].entry.id;
+		if (r == 0 && listed[i].there)
+			listed[i].tail = wanted(arg, &listed[i].node) & BACKEND_TAIL;
+		if (listed[i].tail)
+			ask_tail(&tails, &listed[i].node);
+	}
+	if (r == 0 && tails.call.request_count)
+		r = reading_ask(&tails);
+	for (size_t i = 0; r == 0 && i < *ret_count; i++)
+		r = tell_listed(snapshot, &tails, &listed[i], &at, fn, arg);
+	for (size_t i = 0; i < *ret_count; i++)
+		backend_node_done(&listed[i].node);
+	reading_done(&tails);
+	reading_done(&reading);
+	return r;
+}
+
+int redis_entry_list_tails(struct backend *backend, struct backend_snapshot *snapshot,
+			   uint64_t parent, uint64_t after, uint64_t most,
+			   backend_wanted_fn *wanted, backend_tail_fn *fn, void *arg)
+{
+	size_t count = 0;
+	unsigned page;
+	int r = 0;
+
+	do {
+		page = (unsigned)MIN(most, (uint64_t)PAGE);
+		if (page)
+			r = list_page(backend, snapshot, parent, &after, page, &count, wanted, fn,
+				      arg);
+		most -= count;
+	} while (r == 0 && page && count == page);
+	return MIN(r, 0);
+}
