@@ -326,7 +326,7 @@ static int say_setup(struct redis *store, const struct backend_setup *setup)
 {
 	_cleanup_(freep) char *rights = str_printf(
 		"ACL SETUSER USER ~%s* ~%s:* ~%s &__redis__:invalidate +@all -@dangerous +info "
-		"+bgrewriteaof +config|get",
+		"+bgrewriteaof +config|get;\n",
 		store->prefix, store->ours, store->ours);
 
 	if (!rights)
