@@ -110,7 +110,7 @@ static int ask_before(struct commit *commit, const struct backend_op *ops, size_
 }
 
 /* What others have left, of which this mount has read but not digested. */
-static int judge(struct commit *commit, const struct backend_op *op)
+static int commit_judge(struct commit *commit, const struct backend_op *op)
 {
 	const struct feed_state state = before_state(&commit->before);
 	struct redis *store = commit->store;
@@ -149,7 +149,7 @@ static int add_ops(struct commit *commit, const struct backend_op *ops, size_t c
 	int r = commit->shared ? ask_before(commit, ops, count) : 0;
 
 	for (size_t i = 0; r == 0 && commit->shared && i < count; i++)
-		r = judge(commit, &ops[i]);
+		r = commit_judge(commit, &ops[i]);
 	if (r == 0)
 		feed_gates_add(&commit->ops.gates, &block, &commit->before);
 	for (size_t i = 0; r == 0 && i < count; i++) {
@@ -227,7 +227,7 @@ static int add_notes(struct commit *commit)
 	return feed_each(&commit->notes, add_note, commit);
 }
 
-/* The head: who commits, what it has read, what it depends on. */
+/* The head: which mount commits, what it has read, what it depends on. */
 static void add_head(struct commit *commit, const struct redis_lane *lane)
 {
 	struct words *head = &commit->ops.call.head;

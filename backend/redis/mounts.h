@@ -21,7 +21,7 @@ int redis_beat(struct redis *store, int64_t lease);
 bool redis_has_others(struct redis *store);
 void redis_set_alone(struct redis *store, bool alone);
 bool redis_uses_here(struct redis *store, uint64_t ino);
-/* Look who is there. */
+/* Ask which mounts are there. */
 void redis_look(struct redis *store);
 /* Tell what is in use here, once there are others; and no more, once there are none. */
 int redis_tell_uses(struct redis *store);

@@ -321,7 +321,7 @@ int redis_store_prepare(const struct url *url, char **ret_why)
 	return wire_prepare(url, ret_why);
 }
 
-/* There is nothing that a user could not make himself. */
+/* Each user can make a store; only rights may be missing. */
 static int say_setup(struct redis *store, const struct backend_setup *setup)
 {
 	_cleanup_(freep) char *rights = str_printf(

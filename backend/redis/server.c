@@ -41,8 +41,8 @@ static uint64_t find_number(const struct reply *info, const char *name)
 	return strtoull(value, NULL, 10);
 }
 
-static int ask(struct wire *wire, int64_t until, struct reply *ret_reply, const char *one,
-	       const char *two, const char *three)
+static int server_ask(struct wire *wire, int64_t until, struct reply *ret_reply, const char *one,
+		      const char *two, const char *three)
 {
 	_cleanup_(words_done) struct words words = { 0 };
 	const char *const all[] = { one, two, three };
@@ -58,10 +58,10 @@ int redis_server_look(struct wire *wire, int64_t until, struct redis_server *ret
 	_cleanup_(reply_done) struct reply config = { 0 };
 	struct redis_server server = { 0 };
 	char value[64];
-	int r = ask(wire, until, &info, "INFO", NULL, NULL);
+	int r = server_ask(wire, until, &info, "INFO", NULL, NULL);
 
 	if (r == 0)
-		r = ask(wire, until, &config, "CONFIG", "GET", "appendfsync");
+		r = server_ask(wire, until, &config, "CONFIG", "GET", "appendfsync");
 	if (r < 0)
 		return r;
 	if (info.type == REPLY_ERROR)
@@ -154,7 +154,7 @@ static int rewrite(struct redis *store, struct wire *wire)
 	for (;;) {
 		_cleanup_(reply_done) struct reply info = { 0 };
 		char status[16];
-		int r = ask(wire, until, &info, "INFO", "persistence", NULL);
+		int r = server_ask(wire, until, &info, "INFO", "persistence", NULL);
 
 		if (r < 0)
 			return r;
@@ -164,7 +164,7 @@ static int rewrite(struct redis *store, struct wire *wire)
 			if (asked && strcmp(status, "ok") == 0)
 				return 0;
 			reply_done(&info);
-			r = ask(wire, until, &info, "BGREWRITEAOF", NULL, NULL);
+			r = server_ask(wire, until, &info, "BGREWRITEAOF", NULL, NULL);
 			if (r < 0)
 				return r;
 			asked = info.type != REPLY_ERROR;
@@ -187,7 +187,7 @@ int redis_server_settle(struct redis *store, struct wire *wire, int64_t until,
 
 	if (store->backend.read_only || strcmp(store->server.run, server->run) == 0)
 		return 0;
-	r = ask(wire, until, &known, "HGET", store->keys[2], "run");
+	r = server_ask(wire, until, &known, "HGET", store->keys[2], "run");
 	if (r < 0)
 		return r;
 	if (server->aof && !reply_is(&known, server->run)) {

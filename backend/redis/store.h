@@ -172,7 +172,7 @@ static inline bool redis_is_mount(const struct redis *store)
 
 /* conn.c */
 
-/* Connect, as whom the URL says, to its database. */
+/* Connect as the user of the URL, to its database. */
 int redis_connect(struct redis *store, int64_t until, struct wire **ret_wire, char **ret_why);
 int64_t redis_until(const struct redis *store);
 struct redis_lane *redis_take(struct redis *store);

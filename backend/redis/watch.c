@@ -36,7 +36,8 @@ static void stir(struct redis *store)
 	pthread_mutex_unlock(&store->state.lock);
 }
 
-static int ask(struct wire *wire, struct reply *ret_reply, const char *const *words, size_t count)
+static int watch_ask(struct wire *wire, struct reply *ret_reply, const char *const *words,
+		     size_t count)
 {
 	_cleanup_(words_done) struct words all = { 0 };
 	int r;
@@ -48,8 +49,8 @@ static int ask(struct wire *wire, struct reply *ret_reply, const char *const *wo
 }
 
 #define ASK(wire, ret_reply, ...)                                                                  \
-	ask((wire), (ret_reply), (const char *const[]){ __VA_ARGS__ },                             \
-	    ARRAY_SIZE(((const char *const[]){ __VA_ARGS__ })))
+	watch_ask((wire), (ret_reply), (const char *const[]){ __VA_ARGS__ },                       \
+		  ARRAY_SIZE(((const char *const[]){ __VA_ARGS__ })))
 
 /* Tracking. */
 
@@ -202,7 +203,7 @@ static int beat(struct watch *watch, int64_t now)
 	return redis_tell_uses(store);
 }
 
-/* Whatever is not connected is. */
+/* Connect what is not connected. */
 static void connect_all(struct watch *watch, int64_t now)
 {
 	if (now < watch->again_at)
@@ -326,7 +327,7 @@ void redis_watch_stop(struct redis *store)
 		close(store->watch.wake);
 }
 
-/* For who waits for changes. */
+/* For callers that wait for changes. */
 
 static void deadline_in(struct timespec *time, int milliseconds)
 {
@@ -348,7 +349,7 @@ int redis_change_wait(struct backend *backend, int timeout_ms)
 	deadline_in(&first, MIN(timeout_ms, PAUSE_MS));
 	deadline_in(&until, timeout_ms);
 	pthread_mutex_lock(&store->state.lock);
-	/* First of all a pause: so a caller in a loop never spins, whatever is answered. */
+	/* First of all a pause: so a caller in a loop never spins. */
 	while (r == 0 && !store->state.waking)
 		r = pthread_cond_timedwait(&store->state.moved, &store->state.lock, &first);
 	pthread_mutex_unlock(&store->state.lock);

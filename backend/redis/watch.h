@@ -19,7 +19,7 @@ void redis_watch_stop(struct redis *store);
 
 /* suspects.c: keys of Redis that may have changed. */
 
-/* This mount has just written a key: that the server tells of it is no news. */
+/* This mount has just written a key: the server telling of it is not news. */
 void redis_note_own(struct redis *store, struct bytes session, struct bytes key);
 
 struct suspect {
