@@ -111,8 +111,8 @@ def cut_tail(server, size):
     was written behind all that was acknowledged."""
     if not size:
         return
-    paths = sorted(glob.glob(f"{server.path}/appendonlydir/*.incr.aof"))
-    with open(paths[-1], "ab") as file:
+    paths = glob.glob(f"{server.path}/appendonlydir/*.incr.aof")
+    with open(max(paths, key=lambda path: int(path.split(".")[-3])), "ab") as file:
         torn = b"*1\r\n$5\r\nMULTI\r\n"
         for number in range(9):
             torn += b"*3\r\n$5\r\nRPUSH\r\n$4\r\ntorn\r\n$1\r\n%d\r\n" % number
