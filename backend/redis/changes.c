@@ -76,7 +76,7 @@ static int take_logged(struct logged_list *list, const struct reply *pairs,
 		*logged = (struct logged){ 0 };
 		r = parse(reply_at(pairs, i + 1), &logged->change);
 		if (r == 0)
-			r = call_unname(reply_text(reply_at(pairs, i)), &logged->session,
+			r = call_unname(reply_bytes(reply_at(pairs, i)), &logged->session,
 					&logged->key);
 		logged->change.session =
 			bytes_make(logged->session.data ? logged->session.data : "",

@@ -73,7 +73,7 @@ static int take_before(struct before *before, const struct reading *reading)
 
 		if (before->nodes[i].asked)
 			continue;
-		value = reply_text(reading_answer(reading, answer++));
+		value = reply_bytes(reading_answer(reading, answer++));
 		r = value.data ? unpack_node(value, &node) : 0;
 		if (r == 0)
 			r = before_take_node(before, before->nodes[i].ino,
@@ -85,7 +85,7 @@ static int take_before(struct before *before, const struct reading *reading)
 
 		if (entry->asked)
 			continue;
-		value = reply_text(reading_answer(reading, answer++));
+		value = reply_bytes(reading_answer(reading, answer++));
 		if (value.size > 8)
 			name = bytes_make(value.data + 8, value.size - 8);
 		r = before_take_entry(before, entry->parent, entry->id, name,

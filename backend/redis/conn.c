@@ -29,14 +29,14 @@ static const struct {
 static int find_error(const struct reply *reply)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(refusals); i++)
-		if (bytes_starts_with(reply_text(reply), bytes_str(refusals[i].begins)))
+		if (bytes_starts_with(reply_bytes(reply), bytes_str(refusals[i].begins)))
 			return refusals[i].error;
 	return -EIO;
 }
 
 int redis_error(struct redis *store, const struct reply *reply)
 {
-	const struct bytes text = reply_text(reply);
+	const struct bytes text = reply_bytes(reply);
 	int r = reply->type == REPLY_ERROR ? find_error(reply) : 0;
 
 	if (r < 0 && r != -EAGAIN && r != -ENOEXEC && r != -EROFS) {
@@ -102,7 +102,7 @@ static int ask_sentinel(struct redis *store, int64_t until, char **ret_host, uns
 		return r;
 	r = ASK_STR(wire, until, &reply, "SENTINEL", "get-master-addr-by-name", url->sentinel);
 	wire_free(wire);
-	host = reply_text(reply_at(&reply, 0));
+	host = reply_bytes(reply_at(&reply, 0));
 	if (r == 0 && !host.size)
 		return str_explain(ret_why, -ENOENT, "the sentinel at %s does not know a server %s",
 				   url->host, url->sentinel);

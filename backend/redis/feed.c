@@ -90,10 +90,10 @@ static int each_note(const struct redis *store, const struct reply *entry, backe
 	for (size_t i = 6; r == 0 && i + 3 < fields->count; i += 4) {
 		struct backend_feed feed;
 
-		r = unpack_note(reply_text(reply_at(fields, i + 1)), &feed);
+		r = unpack_note(reply_bytes(reply_at(fields, i + 1)), &feed);
 		if (r < 0)
 			return r;
-		take_described(&feed, reply_text(reply_at(fields, i + 3)));
+		take_described(&feed, reply_bytes(reply_at(fields, i + 3)));
 		feed.n = n;
 		feed.mount = mount;
 		feed.pid = pid;

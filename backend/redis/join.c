@@ -14,8 +14,8 @@ enum { PAGE = 128 };
 static int take_tail(struct backend_snapshot *snapshot, const struct backend_node *node,
 		     const struct reply *found, struct backend_tail *ret_tail)
 {
-	struct bytes offset = reply_text(reply_at(found, 0));
-	struct bytes index = reply_text(reply_at(found, 1));
+	struct bytes offset = reply_bytes(reply_at(found, 0));
+	struct bytes index = reply_bytes(reply_at(found, 1));
 	const int64_t last = reply_number(reply_at(found, 6));
 	struct backend_tail tail = {
 		.known = true,
@@ -68,7 +68,7 @@ int redis_tail_get(struct backend *backend, struct backend_snapshot *snapshot,
 static int take_looked(struct backend *backend, struct backend_snapshot *snapshot,
 		       const struct reply *found, struct backend_looked *looked)
 {
-	struct bytes id = reply_text(reply_at(found, 0));
+	struct bytes id = reply_bytes(reply_at(found, 0));
 	const struct reply *tail = reply_at(found, 2), *whole = reply_at(found, 3);
 	unsigned wanted;
 	int r;
@@ -77,7 +77,7 @@ static int take_looked(struct backend *backend, struct backend_snapshot *snapsho
 	if (looked->error < 0)
 		return 0;
 	looked->id = (uint64_t)key_take_number(&id);
-	r = unpack_node(reply_text(reply_at(found, 1)), &looked->node);
+	r = unpack_node(reply_bytes(reply_at(found, 1)), &looked->node);
 	if (r < 0)
 		return r;
 	wanted = looked->wanted ? looked->wanted(looked->arg, &looked->node) : 0;
@@ -87,7 +87,7 @@ static int take_looked(struct backend *backend, struct backend_snapshot *snapsho
 			    redis_tail_get(backend, snapshot, &looked->node, &looked->tail);
 	if (r == 0 && (wanted & BACKEND_WHOLE) && whole->type == REPLY_TEXT &&
 	    !(looked->node.flags & BACKEND_DRAFT)) {
-		r = buf_append_bytes(&looked->bytes, reply_text(whole));
+		r = buf_append_bytes(&looked->bytes, reply_bytes(whole));
 		looked->whole = r == 0;
 	}
 	return r;

@@ -55,7 +55,7 @@ static int hand_rows(struct reading *reading, struct bytes session, struct bytes
 
 		if (row->type != REPLY_TEXT)
 			break;
-		r = fn(arg, at, reply_text(row));
+		r = fn(arg, at, reply_bytes(row));
 		at += wanted->back ? -1 : 1;
 		wanted->most--;
 	}
@@ -222,10 +222,10 @@ int redis_scan(struct redis *store, const char *begins, const char *ends,
 			r = redis_ask_words(store, &words, &reply);
 		keys = reply_at(&reply, 1);
 		for (size_t i = 0; r == 0 && i < keys->count; i++)
-			r = fn(arg, reply_text(reply_at(keys, i)));
+			r = fn(arg, reply_bytes(reply_at(keys, i)));
 		buf_clear(&cursor);
 		if (r == 0)
-			r = buf_append_bytes(&cursor, reply_text(reply_at(&reply, 0)));
+			r = buf_append_bytes(&cursor, reply_bytes(reply_at(&reply, 0)));
 	} while (r == 0 && !bytes_equal(buf_bytes(&cursor), BYTES("0")));
 	return r;
 }
@@ -351,7 +351,7 @@ static int read_members(struct backend *backend, struct backend_snapshot *snapsh
 		const struct reply *members = reading_answer(&reading, i);
 
 		for (size_t j = 0; r == 0 && j < members->count; j++)
-			r = add_member(page, sessions[i], reply_text(reply_at(members, j)));
+			r = add_member(page, sessions[i], reply_bytes(reply_at(members, j)));
 	}
 	reading_done(&reading);
 	if (page->count)

@@ -170,7 +170,7 @@ static void take_mounts(struct redis *store, const struct reply *list)
 	bool others = false;
 
 	for (size_t i = 0; i + 1 < list->count; i += 3) {
-		const struct bytes state = reply_text(reply_at(list, i + 1));
+		const struct bytes state = reply_bytes(reply_at(list, i + 1));
 
 		others |= state.size && *state.data == 'm' &&
 			  (uint64_t)reply_number(reply_at(list, i)) != store->number;

@@ -156,7 +156,6 @@ static int make(const struct url *url, const struct backend_options *options,
 	pthread_mutex_init(&store->telling, NULL);
 	store->backend.max_item = ITEM_MAX;
 	store->backend.read_only = options->read_only;
-	store->rows_only = options->rows_only;
 	store->state.alone = true;
 	store->url = calloc(1, sizeof(*store->url));
 	r = store->url ? url_copy(url, store->url) : -ENOMEM;

@@ -56,7 +56,7 @@ const struct reply *reply_at(const struct reply *reply, size_t i)
 	return i < reply->count ? &reply->items[i] : &nil;
 }
 
-struct bytes reply_text(const struct reply *reply)
+struct bytes reply_bytes(const struct reply *reply)
 {
 	if (reply->type != REPLY_TEXT && reply->type != REPLY_ERROR)
 		return (struct bytes){ 0 };

@@ -33,13 +33,8 @@
  * Other programs' changes are found by comparing a key with its print: when the server tells that
  * the key was written (watch.c), and when it is read or written.  A save compares all of it.
  *
- *   wire.c reply.c   the protocol          conn.c     connections: the pool, errors
- *   call.c           calls of the script   server.c   what server it is, and what it promises
- *   pack.c           nodes and notes       open.c     open, close
- *   read.c join.c keys.c   the reading half of backend.h
- *   commit.c ops.c   the writing half      feed.c     notes
- *   mounts.c         leases, duty, locks   watch.c    what the server tells by itself
- *   changes.c        other programs' changes
+ * wire.c and reply.c are the protocol, conn.c the connections, call.c calls of the scripts, server.c
+ * what server it is and what it promises.
  *
  * Lock order: telling, state.lock, pool.lock.
  */
@@ -80,7 +75,7 @@ struct redis_lane {
 /* What a server says of itself. */
 struct redis_server {
 	char run[48]; /* another one after each start */
-	bool aof, always, evicts, full_said;
+	bool aof, always, evicts;
 	bool cluster, replica, known; /* known: how it syncs */
 	uint64_t maxmemory, used, system;
 	char policy[32], version[32];
@@ -91,14 +86,11 @@ struct redis {
 	struct url *url;
 	char *prefix, *ours;
 	char *keys[REDIS_KEYS];
-	char *place; /* for sentences */
-	char *owner; /* NULL: a guest */
-	bool rows_only;
+	char *place;		 /* for sentences */
+	char *owner;		 /* NULL: a guest */
 	struct redis_shas shas;	 /* of the scripts, which each server is sent */
 	_Atomic uint64_t number; /* of the mount or guest; 0: this handle only reads */
 	struct redis_server server;
-	char *master; /* by a sentinel: host and port of the server */
-	unsigned master_port;
 
 	struct {
 		pthread_mutex_t lock;

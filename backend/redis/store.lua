@@ -307,10 +307,17 @@ local function settle(group, whole, known)
 end
 
 --[ commit ]
+-- What a commit is about, and does later.
+local ops = {}
+
 -- All rows, by index, to be changed.
 local function load(group)
 	if group.map then
 		return group.map
+	end
+	-- What is only added to may have changed unseen; what is replaced must be what is known.
+	if not ops.anyway and not settle(group, true) then
+		fail('ESTALE')
 	end
 	look(group)
 	local map = {}
@@ -639,7 +646,7 @@ end
 
 -- Committing.
 
-local ops, moved, append_base = {}, false, nil
+local moved, append_base = false, nil
 
 -- Put marks of a file back, and pieces, at other indexes.
 local function shift_file(ino, from, by, bytes)
@@ -980,9 +987,7 @@ local function guard_groups(count, anyway)
 	for _ = 1, count do
 		local g, touches = group(), arg()
 		if not anyway and not g.hidden then
-			if touches == 'r' and not settle(g, true) then
-				return false
-			elseif touches == 'a' and not settle(g, false) then
+			if (touches == 'r' or touches == 'a') and not settle(g, false) then
 				return false
 			end
 			if call('HEXISTS', CHANGE, g.name) == 1 then
@@ -1032,6 +1037,7 @@ local function commit()
 	end
 	read_groups()
 	ops.later = {}
+	ops.anyway = string.find(flags, 'y')
 	if not guard_groups(number(), string.find(flags, 'y')) then
 		return { 'ESTALE' }
 	end

@@ -3,7 +3,6 @@
 #include <stdlib.h>
 
 #include "backend/redis/keys.h"
-#include "backend/redis/read.h"
 #include "backend/redis/watch.h"
 #include "backend/base/array.h"
 #include "backend/base/cleanup.h"
@@ -59,31 +58,43 @@ int64_t suspects_due(const struct suspects *suspects)
 	return due;
 }
 
-void redis_note_own(struct redis *store, struct bytes session, struct bytes key)
+/* Fowler, Noll and Vo's hash 1a. */
+static uint64_t hash_on(uint64_t hash, struct bytes bytes)
 {
-	const uint64_t hash = redis_key_hash(session, key);
+	for (size_t i = 0; i < bytes.size; i++)
+		hash = (hash ^ (unsigned char)bytes.data[i]) * UINT64_C(1099511628211);
+	return hash;
+}
 
+static const uint64_t hash_begin = UINT64_C(14695981039346656037);
+
+static void note_hash(struct redis *store, uint64_t hash)
+{
 	store->own[hash % REDIS_OWN].key = hash;
 	store->own[hash % REDIS_OWN].at = redis_now();
 }
 
-static bool is_own(const struct redis *store, struct bytes session, struct bytes key)
+void redis_note_own(struct redis *store, struct bytes session, struct bytes key)
 {
-	const uint64_t hash = redis_key_hash(session, key);
+	uint64_t hash = hash_on(hash_on(hash_begin, session), BYTES(":"));
+
+	hash = hash_on(hash, key);
+	note_hash(store, hash);
+	note_hash(store, hash_on(hash, list_suffix));
+}
+
+static bool is_own(const struct redis *store, struct bytes key)
+{
+	const size_t before = strlen(store->prefix);
+	const uint64_t hash = hash_on(hash_begin, bytes_make(key.data + before,
+							     key.size - MIN(before, key.size)));
 
 	return store->own[hash % REDIS_OWN].key == hash &&
 	       store->own[hash % REDIS_OWN].at + QUIET_MS > redis_now();
 }
 
-/* own: also what this mount has just written. */
-static void add_candidate(struct call *call, struct bytes session, struct bytes key, bool own)
-{
-	if (own || !is_own(call->store, session, key))
-		call_group(call, session, key, "c");
-}
-
 /* Groups that a key of Redis may belong to: one for each colon where a session's id may end. */
-static int add_candidates(struct call *call, struct bytes key, bool own)
+static int add_candidates(struct call *call, struct bytes key)
 {
 	const size_t before = strlen(call->store->prefix);
 	int r = 0;
@@ -102,12 +113,12 @@ static int add_candidates(struct call *call, struct bytes key, bool own)
 			r = buf_append(&side, rest.data, rest.size - side_suffix.size);
 			if (r == 0)
 				r = buf_append_str(&side, ":_hash");
-			add_candidate(call, session, buf_bytes(&side), own);
+			call_group(call, session, buf_bytes(&side), "c");
 		} else if (bytes_ends_with(rest, list_suffix)) {
-			add_candidate(call, session,
-				      bytes_make(rest.data, rest.size - list_suffix.size), own);
+			call_group(call, session,
+				   bytes_make(rest.data, rest.size - list_suffix.size), "c");
 		} else if (!bytes_ends_with(rest, BYTES(":_hash")))
-			add_candidate(call, session, rest, own);
+			call_group(call, session, rest, "c");
 	}
 	return r < 0 ? r : call->error;
 }
@@ -139,11 +150,11 @@ int suspects_check(struct suspects *suspects, struct redis *store, int64_t now)
 		const struct bytes key = bytes_make(suspect->key, suspect->size);
 
 		if (r == 0 && !suspect->due) {
-			r = add_candidates(&quick, key, false);
+			r = is_own(store, key) ? 0 : add_candidates(&quick, key);
 			suspect->due = MIN(now + QUIET_MS, suspect->first + LATEST_MS);
 		} else if (r == 0 && suspect->due <= now && suspects->rest_until <= now &&
 			   whole.group_count < GROUPS_MAX) {
-			r = add_candidates(&whole, key, true);
+			r = add_candidates(&whole, key);
 			free(suspect->key);
 			continue;
 		}
@@ -207,13 +218,13 @@ static int sweep_prints(struct sweep *sweep)
 		for (size_t i = 0; r == 0 && i + 1 < pairs->count; i += 2) {
 			_cleanup_(buf_done) struct buf session = { 0 }, key = { 0 };
 
-			r = call_unname(reply_text(reply_at(pairs, i)), &session, &key);
+			r = call_unname(reply_bytes(reply_at(pairs, i)), &session, &key);
 			if (r == 0)
 				r = sweep_key(sweep, buf_bytes(&session), buf_bytes(&key));
 		}
 		buf_clear(&cursor);
 		if (r == 0)
-			r = buf_append_bytes(&cursor, reply_text(reply_at(&reply, 0)));
+			r = buf_append_bytes(&cursor, reply_bytes(reply_at(&reply, 0)));
 	} while (r == 0 && !bytes_equal(buf_bytes(&cursor), BYTES("0")) &&
 		 !sweep->store->watch.stop);
 	return r;
@@ -234,7 +245,7 @@ static int sweep_session(void *arg, struct bytes key)
 	words_add(&words, key);
 	r = sweep->store->watch.stop ? -EINTR : redis_ask_words(sweep->store, &words, &reply);
 	for (size_t i = 0; r == 0 && i < reply.count; i++) {
-		struct bytes member = reply_text(reply_at(&reply, i));
+		struct bytes member = reply_bytes(reply_at(&reply, i));
 
 		r = sweep_key(sweep, session, member);
 		if (r == 0 && bytes_ends_with(member, list_suffix))

@@ -102,7 +102,7 @@ static int hear(struct watch *watch)
 			continue;
 		}
 		for (size_t i = 0; r == 0 && i < keys->count; i++) {
-			const struct bytes key = reply_text(reply_at(keys, i));
+			const struct bytes key = reply_bytes(reply_at(keys, i));
 
 			if (bytes_starts_with(key, bytes_str(store->ours)))
 				watch->hears_at = redis_now();

@@ -63,7 +63,7 @@ void reply_done(struct reply *reply);
 /* An item of a list, or one that is nil. */
 const struct reply *reply_at(const struct reply *reply, size_t i);
 /* The text of one; data NULL if it is none. */
-struct bytes reply_text(const struct reply *reply);
+struct bytes reply_bytes(const struct reply *reply);
 /* A number, also one that is written as text. */
 int64_t reply_number(const struct reply *reply);
 bool reply_is(const struct reply *reply, const char *text);
