@@ -182,6 +182,33 @@ class Server:
         self.stop()
 
 
+class Sentinel(Server):
+    """One that watches a server; its file is rewritten by it."""
+
+    def __init__(self, path, port):
+        self.kind = "redis"
+        self.path = os.path.dirname(path)
+        self.port = port
+        self.process = subprocess.Popen(
+            [servers.find("redis-server"), path, "--sentinel"], stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL, preexec_fn=servers.die_with_parent)
+        self.wait()
+
+    def connect(self, **named):
+        return Client(("127.0.0.1", self.port), **named)
+
+    def stop(self):
+        self.kill()
+
+
+def calls(client):
+    """How often a script was called since CONFIG RESETSTAT."""
+    for line in client("INFO", "commandstats").decode().splitlines():
+        if line.startswith("cmdstat_evalsha:calls="):
+            return int(line.split("=")[1].split(",")[0])
+    return 0
+
+
 def need(kind):
     if not servers.find(PROGRAMS[kind]):
         raise harness.Skip(f"{PROGRAMS[kind]} is not installed")

@@ -341,5 +341,67 @@ def test_tls_is_verified(box):
     same(read(mount.at("s", "a.jsonl")), b"1\n" * 100000)
 
 
+def test_a_cluster_and_a_replica_are_refused(box):
+    cluster = resp.start(box, extra=["--cluster-enabled", "yes"])
+    result = box.sessfs("mount", cluster.url(), box.new_folder())
+    assert result.returncode != 0 and b"is a cluster" in result.stderr, result
+    master = resp.start(box, tcp=True)
+    replica = resp.start(box, extra=["--replicaof", f"127.0.0.1 {master.port}"])
+    result = box.sessfs("mount", replica.url(), box.new_folder())
+    assert result.returncode != 0 and b"is a replica" in result.stderr, result
+
+
+def test_a_sentinel_tells_where_the_server_is(box):
+    server = resp.start(box, tcp=True)
+    port = servers.free_port()
+    path = os.path.join(server.path, "sentinel.conf")
+    write(path, f"port {port}\nbind 127.0.0.1\nsentinel monitor agents 127.0.0.1 {server.port} 1\n"
+          .encode())
+    os.chmod(path, 0o666)
+    os.chmod(server.path, 0o777)
+    sentinel = resp.Sentinel(path, port)
+    box.mounts.append(sentinel)
+    place = f"redis://127.0.0.1:{port}/0?sentinel="
+    result = box.sessfs("mount", place + "nobody", box.new_folder())
+    assert result.returncode != 0 and b"does not know" in result.stderr, result
+    mount = box.mount(store=place + "agents")
+    os.mkdir(mount.at("s"))
+    append(mount.at("s", "l.jsonl"), b"1\n")
+    with server.connect() as client:
+        same(client("LRANGE", PREFIX + "s:l:list", 0, -1), [b"1"])
+
+
+def test_a_call_takes_one_round_trip(box):
+    server = resp.start(box)
+    proxy = servers.proxy(box, server)
+    mount = box.mount(store=server.url(**proxy.words))
+    os.mkdir(mount.at("s"))
+    write(mount.at("s", "a.json"), b"[1]")
+    with open(mount.at("s", "l.jsonl"), "ab", buffering=0) as file:
+        file.write(b"0\n")
+        with server.connect() as client:
+            client("CONFIG", "RESETSTAT")
+            for number in range(20):
+                file.write(b"%d\n" % number)
+            calls = resp.calls(client)
+    assert calls <= 20 + 10, f"{calls} calls for 20 lines"  # and those of the mount's own threads
+    for _ in range(3):
+        read(mount.at("s", "a.json"))
+    with server.connect() as client:
+        client("CONFIG", "RESETSTAT")
+        for _ in range(20):
+            same(read(mount.at("s", "a.json")), b"[1]")
+        calls = resp.calls(client)
+    assert calls <= 20 + 10, f"{calls} calls for 20 reads"
+
+
+def test_valkey_holds_a_store_as_well(box):
+    server = resp.start(box, "valkey")
+    mount = box.mount(store=server.url())
+    os.mkdir(mount.at("s"))
+    append(mount.at("s", "l.jsonl"), b"1\n")
+    same(read(mount.at("s", "l.jsonl")), b"1\n")
+
+
 if __name__ == "__main__":
     servers.main(globals())
