@@ -3,22 +3,22 @@
 #include "backend/redis/store.h"
 
 static const char commit[] = {
-#include "backend/redis/store-commit.h"
+#include <backend/redis/store-commit.h>
 	, '\0'
 };
 
 static const char commit_full[] = { '#', '!', 'l', 'u', 'a', ' ', 'f', 'l', 'a', 'g', 's',
 				    '=', 'a', 'l', 'l', 'o', 'w', '-', 'o', 'o', 'm', '\n',
-#include "backend/redis/store-commit.h"
+#include <backend/redis/store-commit.h>
 				    ,	 '\0' };
 
 static const char read[] = {
-#include "backend/redis/store-read.h"
+#include <backend/redis/store-read.h>
 	, '\0'
 };
 
 static const char mounts[] = {
-#include "backend/redis/store-mounts.h"
+#include <backend/redis/store-mounts.h>
 	, '\0'
 };
 
