@@ -38,6 +38,7 @@ static const struct sql_word words[] = {
 	{ "in_order", "" },
 	{ "first", "@sessfs_first%s" },
 	{ "shared", "LOCK IN SHARE MODE" },
+	{ "held", "LOCK IN SHARE MODE" },
 	{ "at_once", "FOR UPDATE NOWAIT" },
 	{ NULL, NULL },
 };

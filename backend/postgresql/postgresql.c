@@ -44,6 +44,8 @@ static const struct sql_word words[] = {
 		      "FOR UPDATE)" },
 	{ "first", "current_setting('sessfs.first%s')::bigint" },
 	{ "shared", "FOR SHARE" },
+	/* Not to go, and not to be asked what became of a transaction. */
+	{ "held", "FOR KEY SHARE" },
 	{ "at_once", "FOR UPDATE NOWAIT" },
 	{ NULL, NULL },
 };

@@ -9,10 +9,11 @@
  * that has changed that this mount has not read: then that is read, with all still locked, and the
  * transaction is made anew behind it.
  *
- * The number in the row of this mount in sessfs_mount (its lane) moves with each transaction,
- * from a number that is said.  When the connection is lost the number tells whether the
- * transaction was committed; moving it once more sees to it that one which is still on its way
- * will not be.
+ * The transactions of a mount have numbers.  When the connection is lost, notes with the number of
+ * the last one tell whether it was committed, or of one that leaves none the number in the row of
+ * this mount in sessfs_mount (its lane).  If it was not, that is set to the number behind it, which
+ * no transaction has: so one that is still on its way will not be, since each needs a lower number
+ * there than its own.
  *
  * A caller that has waited for the timeout gets -EIO, and the lane is asked later.  If the commit
  * was there all the same, anything may have changed for this mount: memory does not have it.
@@ -54,37 +55,49 @@ static bool is_of_connection(int error)
 	return error == -ENOTCONN || error == -ECONNREFUSED || error == -EUSERS;
 }
 
+/* The number that a question has for an answer, if it has one. */
+static int ask_number(struct sql *store, enum sql_text text, const struct sql_value *values,
+		      size_t count, int64_t *ret_number)
+{
+	struct sql_answer *answer = NULL;
+	struct bytes columns[SQL_COLUMNS];
+	int r = sql_ask_text(store, store->writer.link, text, values, count, &answer);
+
+	if (r == 0 && sql_row(store, answer, columns))
+		*ret_number = sql_int(columns[0]);
+	store->texts.driver->answer_done(answer);
+	return r;
+}
+
 /* Whether the last transaction was committed, of which nothing was heard: 1, 0, or -EOWNERDEAD if
  * nobody can know, since the mount was ended.  told: who waits for it will hear; otherwise it was
  * given up, and if it was committed, what is remembered here is not what is stored. */
 static int ask_lane(struct sql *store, bool told)
 {
-	const struct sql_value number = sql_id(store->number);
-	const int64_t lane = store->writer.lane;
+	const struct sql_value mount = sql_id(store->number);
+	const int64_t number = store->writer.lane + 1;
 	struct sql_link *link = store->writer.link;
-	struct sql_answer *answer = NULL;
-	struct bytes columns[SQL_COLUMNS];
-	bool here = false, done = false;
+	int64_t lane = -1, notes = 0;
+	bool done;
 	int r = sql_ask(store, link, bytes_str(store->texts.driver->begin_write), NULL);
 
 	if (r == 0)
-		r = sql_ask_text(store, link, SQL_LANE_ASK, &number, 1, &answer);
-	if (r == 0 && sql_row(store, answer, columns)) {
-		here = true;
-		done = sql_int(columns[0]) == lane + 1;
-	}
-	store->texts.driver->answer_done(answer);
-	if (r == 0 && here && !done)
+		r = ask_number(store, SQL_LANE_ASK, &mount, 1, &lane);
+	if (r == 0)
+		r = ask_number(store, SQL_LANE_NOTES, SQL_VALUES(mount, sql_number(number)),
+			       &notes);
+	done = notes || lane == number;
+	if (r == 0 && lane >= 0 && !done)
 		r = sql_ask_text(store, link, SQL_LANE_SET,
-				 SQL_VALUES(number, sql_number(lane + 2)), NULL);
+				 SQL_VALUES(mount, sql_number(number + 1)), NULL);
 	if (r == 0)
 		r = sql_ask(store, link, BYTES("COMMIT"), NULL);
 	if (r < 0)
 		return r == -EROFS ? r : -ENOTCONN;
+	store->writer.lane = done ? number : number + 1;
 	if (done && !told)
 		sql_feed_lost(store);
-	store->writer.lane = done ? lane + 1 : lane + 2;
-	return here ? done : -EOWNERDEAD;
+	return lane < 0 && !done ? -EOWNERDEAD : done;
 }
 
 /* A new connection; 1: and what was sent last is committed. */
@@ -128,12 +141,21 @@ static int look_at_columns(struct sql *store, bool last)
 	return -EIO;
 }
 
-/* Once; -ENOMSG: a column of the rows' table has gone, or has come. */
+/* Once, and if something stands against it of which this mount may not know, once more behind that;
+ * -ENOMSG: a column of the rows' table has gone, or has come. */
 static int commit_try(struct sql *store, struct sql_request *first, struct sql_request *end,
 		      struct sql_turn *turn, struct sql_request **ret_failed)
 {
 	int r = sql_transaction(store, first, end, NULL, ret_failed);
 
+	if (r == SQL_NOTE_FAILED) {
+		rollback(store);
+		r = store->writer.link ?
+			    sql_ask(store, store->writer.link,
+				    bytes_str(store->texts.driver->begin_write), NULL) :
+			    -ENOTCONN;
+		r = r < 0 ? r : SQL_HEAD_FAILED;
+	}
 	return r == SQL_HEAD_FAILED ? sql_transaction(store, first, end, turn, ret_failed) : r;
 }
 

@@ -23,47 +23,138 @@ struct saying {
 	struct sql_packet *packet;
 	int64_t number;
 	int64_t at;
+	const struct buf *changed;
 	sql_first_fn *first;
 	void *arg;
+	size_t count;
 };
+
+enum { NOTES_TOGETHER = 64 }; /* in a statement */
+
+/* What a text comes to, behind what is there. */
+static int say_words(const struct saying *saying, struct buf *words, enum sql_text text,
+		     const struct sql_value *values, size_t count)
+{
+	return sql_say_on(words, &saying->packet->store->texts, text, values, count);
+}
+
+/* What is said by words instead of a number. */
+struct note_words {
+	struct buf mount, what, first, end, node, path;
+};
+
+static void note_words_done(struct note_words *words)
+{
+	buf_done(&words->mount);
+	buf_done(&words->what);
+	buf_done(&words->first);
+	buf_done(&words->end);
+	buf_done(&words->node);
+	buf_done(&words->path);
+}
+
+/* What the first note of a transaction depends on: that this mount is there, and that nothing has
+ * changed. */
+static int say_conditions(const struct saying *saying, const struct backend_feed *feed,
+			  struct note_words *words)
+{
+	int r = say_words(saying, &words->mount, SQL_FEED_MOUNT,
+			  SQL_VALUES(sql_id(saying->packet->store->number),
+				     sql_number(saying->number)));
+
+	return r < 0 || !saying->changed ?
+		       r :
+		       say_words(saying, &words->what, SQL_FEED_UNCHANGED,
+				 SQL_VALUES(sql_number(feed->what),
+					    sql_words(buf_bytes(saying->changed))));
+}
+
+/* Where rows begin and end, and of which file they are. */
+static int say_rows(const struct saying *saying, const struct backend_feed *feed,
+		    struct note_words *words)
+{
+	const struct backend_node state = {
+		.kind = BACKEND_LIST, .nlink = 1, .session = feed->session, .key = feed->key
+	};
+	const struct sql_value key[] = {
+		sql_text(feed->session.data ? feed->session : BYTES("")),
+		sql_text(feed->key.data ? feed->key : BYTES("")),
+	};
+	_cleanup_(buf_done) struct buf slot = { 0 };
+	int r = saying->first(saying->arg, feed, &words->first);
+
+	if (r == 0 && words->first.size)
+		r = buf_printf(&words->end, "%.*s + %" PRIu64, (int)words->first.size,
+			       words->first.data, feed->count);
+	else if (r == 0 && !feed->end)
+		r = say_words(saying, &words->end, SQL_FEED_END_OF, key, ARRAY_SIZE(key));
+	if (r < 0 || feed->node)
+		return r;
+	r = sql_slot(&state, &slot);
+	return r < 0 ? r :
+		       say_words(saying, &words->node, SQL_FEED_NODE_OF,
+				 SQL_VALUES(sql_blob(feed->session), sql_blob(sql_present(&slot))));
+}
+
+/* Or if there are none, this. */
+static struct sql_value words_or(const struct buf *words, struct sql_value value)
+{
+	return words->size ? sql_words(buf_bytes(words)) : value;
+}
+
+static void say_note(struct saying *saying, const struct backend_feed *feed,
+		     const struct note_words *words)
+{
+	const struct sql_value null = sql_blob((struct bytes){ 0 });
+	const bool rows = feed->what == BACKEND_FEED_ROWS;
+	const bool entry = feed->what == BACKEND_FEED_ENTRY;
+	const struct sql_value values[] = {
+		sql_number(saying->number),
+		words_or(&words->mount, sql_id(saying->packet->store->number)),
+		words_or(&words->what, sql_number(feed->what)),
+		sql_id(feed->ino),
+		sql_number(feed_flags(feed)),
+		words_or(&words->first, sql_number(feed->first)),
+		sql_blob(feed->session),
+		sql_blob(feed->key),
+		sql_blob(feed->name),
+		sql_number(getpid()),
+		sql_number(saying->at),
+		sql_number((int64_t)feed->count),
+		sql_number(feed->deleted),
+		words_or(&words->end, rows ? sql_number(feed->end) : null),
+		words_or(&words->node, sql_id(rows || entry ? feed->node : feed->ino)),
+		entry ? sql_id(feed->ino) : null,
+		words_or(&words->path, null),
+	};
+
+	if (saying->count++ % NOTES_TOGETHER)
+		packet_say_on(saying->packet, SQL_FEED_NEXT, values, ARRAY_SIZE(values));
+	else
+		packet_say(saying->packet, saying->changed ? SQL_NOTE_FAILED : SQL_LOST,
+			   SQL_FEED_PUT, values, ARRAY_SIZE(values));
+}
 
 static int say_one(void *arg, const struct backend_feed *feed)
 {
 	struct saying *saying = arg;
-	const struct backend_node state = {
-		.kind = BACKEND_LIST, .nlink = 1, .session = feed->session, .key = feed->key
-	};
-	_cleanup_(buf_done) struct buf slot = { 0 };
-	_cleanup_(buf_done) struct buf first = { 0 };
-	_cleanup_(buf_done) struct buf end = { 0 };
-	int r = sql_slot(&state, &slot);
+	_cleanup_(note_words_done) struct note_words words = { 0 };
+	int r = saying->count ? 0 : say_conditions(saying, feed, &words);
 
 	if (r == 0 && feed->what == BACKEND_FEED_ROWS)
-		r = saying->first(saying->arg, feed, &first);
-	if (r == 0 && first.size)
-		r = buf_printf(&end, "%.*s + %" PRIu64, (int)first.size, first.data, feed->count);
-	packet_say(saying->packet, SQL_LOST,
-		   feed->what == BACKEND_FEED_ROWS  ? SQL_FEED_PUT_ROWS :
-		   feed->what == BACKEND_FEED_ENTRY ? SQL_FEED_PUT_ENTRY :
-						      SQL_FEED_PUT_NODE,
-		   SQL_VALUES(sql_number(saying->number), sql_id(saying->packet->store->number),
-			      sql_number(feed->what), sql_id(feed->ino),
-			      sql_number(feed_flags(feed)),
-			      first.size ? sql_words(buf_bytes(&first)) : sql_number(feed->first),
-			      sql_blob(feed->session), sql_blob(feed->key), sql_blob(feed->name),
-			      sql_number(getpid()), sql_number(saying->at),
-			      sql_number((int64_t)feed->count), sql_number(feed->deleted),
-			      sql_id(feed->node), sql_blob(sql_present(&slot)),
-			      sql_text(feed->session.data ? feed->session : BYTES("")),
-			      sql_text(feed->key.data ? feed->key : BYTES("")),
-			      end.size ? sql_words(buf_bytes(&end)) : sql_number(feed->end)));
+		r = say_rows(saying, feed, &words);
+	if (r == 0 && feed->what == BACKEND_FEED_ENTRY)
+		r = say_words(saying, &words.path, SQL_FEED_PATH_OF,
+			      SQL_VALUES(sql_id(feed->ino), sql_blob(feed->name)));
+	if (r == 0)
+		say_note(saying, feed, &words);
 	return r;
 }
 
 void sql_feed_say(struct sql_packet *packet, const struct feed_notes *notes, int64_t number,
-		  sql_first_fn *first, void *arg)
+		  const struct buf *changed, sql_first_fn *first, void *arg)
 {
-	struct saying saying = { packet, number, time_now(), first, arg };
+	struct saying saying = { packet, number, time_now(), changed, first, arg, 0 };
 	int r = feed_each(notes, say_one, &saying);
 
 	if (packet->r == 0)
@@ -396,7 +487,9 @@ int sql_feed_tell(struct sql *store, struct sql_link *link)
 
 int sql_feed_trim(struct sql *store, struct sql_link *link)
 {
-	int r = sql_ask_text(store, link, SQL_FEED_TRIM, SQL_NO_VALUES, NULL);
+	int r = sql_ask_text(store, link, SQL_FEED_TRIM,
+			     SQL_VALUES(sql_id(store->number), sql_number(store->writer.lane)),
+			     NULL);
 
 	return r < 0 ? r : sql_ask_text(store, link, SQL_KNOWN_TRIM, SQL_NO_VALUES, NULL);
 }

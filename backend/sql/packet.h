@@ -13,6 +13,7 @@ enum {
 	SQL_HEAD_FAILED = -100001,
 	SQL_LANE_FAILED = -100002, /* what this mount has sent before came after all */
 	SQL_LOST = -100003,	   /* the lease of this mount has ended */
+	SQL_NOTE_FAILED = -100007, /* that, or other programs have changed what is written */
 };
 
 struct sql_statement {

@@ -286,7 +286,7 @@ static int judge_older_mounts(struct sql *store, char **ret_why)
 		       r;
 }
 
-/* From the format before: what mounts leave for each other is made anew.  The older program finds
+/* From a format before: what mounts leave for each other is made anew.  The older program finds
  * its tables gone from the first statement on, also one that was stopped meanwhile. */
 static int upgrade_tables(struct sql *store)
 {
@@ -294,6 +294,7 @@ static int upgrade_tables(struct sql *store)
 		"UPDATE sessfs_store SET epoch = epoch + 1, turn = 0, duty = 0",
 		"DROP TABLE IF EXISTS sessfs_mount",
 		"DROP TABLE IF EXISTS sessfs_feed",
+		"DROP TABLE IF EXISTS sessfs_known",
 		"DROP TABLE IF EXISTS sessfs_claim",
 		"DELETE FROM sessfs_use",
 		"DELETE FROM sessfs_lock",
@@ -318,7 +319,7 @@ static int upgrade(struct sql *store, char **ret_why)
 		r = ask_text(store, "SELECT version FROM sessfs_store WHERE id = 1", NULL, 0,
 			     &version);
 	/* Somebody else may have done it. */
-	if (r == 0 && version && atoi(version) == SQL_FORMAT - 1) {
+	if (r == 0 && version && atoi(version) < SQL_FORMAT) {
 		r = judge_older_mounts(store, ret_why);
 		if (r == 0)
 			r = upgrade_tables(store);
@@ -406,16 +407,22 @@ static int tell_rights(struct sql *store)
 	return r;
 }
 
+/* Whether it is of a format from which this one can be made. */
+static bool is_upgraded(const struct found *found)
+{
+	return found->version >= SQL_FORMAT_OLDEST && found->version < SQL_FORMAT;
+}
+
 static int refuse(struct sql *store, const struct found *found,
 		  const struct backend_options *options, char **ret_why)
 {
 	const char *table = store->texts.layout.name;
 
-	if (found->there && found->version == SQL_FORMAT - 1 && options->read_only)
+	if (found->there && is_upgraded(found) && options->read_only)
 		return str_explain(ret_why, -EROFS,
 				   "%s is a store of an older sessfs; mount it once for writing",
 				   store->database);
-	if (found->there && found->version != SQL_FORMAT && found->version != SQL_FORMAT - 1)
+	if (found->there && found->version != SQL_FORMAT && !is_upgraded(found))
 		return str_explain(ret_why, -EPROTONOSUPPORT,
 				   "%s has the format %lld, and this sessfs knows the format %d "
 				   "alone; use %s sessfs",

@@ -26,8 +26,7 @@
  *   changes.c  changes of other programs
  *
  * Lock order: queue.lock (or being the writer), aside.lock, listing, state.lock, pool.lock.
- * writer.link belongs to the writer, watch.link to the watching thread, aside.link is under
- * aside.lock.
+ * writer.link is the writer's, watch.link the watching thread's, aside.link under aside.lock.
  */
 
 #include <pthread.h>
@@ -43,11 +42,12 @@
 #include "backend/base/log-pause.h"
 
 enum {
-	SQL_FORMAT = 3,	      /* of our tables */
-	SQL_READERS = 16,     /* connections that the pool keeps */
-	SQL_LEASE_S = 15,     /* that a mount may be silent */
-	SQL_FRESH_S = 5,      /* since the server heard of a mount that judges others, at most */
-	SQL_PACKET = 1 << 20, /* bytes of statements that are sent at once, about */
+	SQL_FORMAT = 4,	       /* of our tables */
+	SQL_FORMAT_OLDEST = 2, /* of those that are upgraded */
+	SQL_READERS = 16,      /* connections that the pool keeps */
+	SQL_LEASE_S = 15,      /* that a mount may be silent */
+	SQL_FRESH_S = 5,       /* since the server heard of a mount that judges others, at most */
+	SQL_PACKET = 1 << 20,  /* bytes of statements that are sent at once, about */
 };
 
 struct sql_request; /* a batch that waits for its turn: commit.c */
@@ -102,8 +102,8 @@ struct sql {
 	/* The writer's. */
 	struct {
 		struct sql_link *link;
-		int64_t lane; /* what the row in sessfs_mount has after the last commit */
-		uint64_t ino; /* as far as numbers are leased, to any mount */
+		_Atomic int64_t lane; /* the last transaction of which is known what became of it */
+		uint64_t ino;	      /* as far as numbers are leased, to any mount */
 		uint64_t entry;
 		bool unsure; /* whether the last transaction was committed: there is no link */
 		int silent;  /* whether the triggers are off on it: -1 not known */

@@ -15,9 +15,8 @@ SQL(SQL_GATES_ENTER, "UPDATE sessfs_gate SET guard = CASE WHEN ?3 OR (SELECT tur
 	"sessfs_store WHERE id = 1) NOT IN (0, ?4) THEN NULL ELSE 0 END?2 "
 	"WHERE gate IN (?1){in_order}")
 SQL(SQL_GATES_STAMP, "UPDATE sessfs_gate SET guard = 0?2 WHERE gate IN (?1){in_order}")
-/* The end of each: ?2 what the lane of the mount had, ?3 and has then.  It has been heard of then,
- * too. */
-SQL(SQL_LANE, "UPDATE sessfs_mount SET lane = CASE WHEN lane = ?2 THEN ?3 END, "
+/* The end of one that leaves no notes: ?2 its number.  The mount has been heard of then, too. */
+SQL(SQL_LANE, "UPDATE sessfs_mount SET lane = CASE WHEN lane < ?2 THEN ?2 END, "
 	"seen_at = {heard} WHERE number = ?1")
 SQL(SQL_LANE_HERE, "{fail_if (SELECT 1 AS one) x WHERE NOT EXISTS (SELECT 1 FROM sessfs_mount "
 	"WHERE number = ?1)}")
@@ -25,6 +24,7 @@ SQL(SQL_LANE_HERE, "{fail_if (SELECT 1 AS one) x WHERE NOT EXISTS (SELECT 1 FROM
 SQL(SQL_TAKEN, "UPDATE sessfs_store SET last_ino = GREATEST(last_ino, ?1), "
 	"last_entry = GREATEST(last_entry, ?2) WHERE id = 1")
 SQL(SQL_LANE_ASK, "SELECT lane FROM sessfs_mount WHERE number = ?1 {locked}")
+SQL(SQL_LANE_NOTES, "SELECT COUNT(*) FROM sessfs_feed WHERE mount = ?1 AND number = ?2")
 SQL(SQL_LANE_SET, "UPDATE sessfs_mount SET lane = ?2 WHERE number = ?1")
 /* A statement that fails if there is one. */
 #define FAIL_IF(one) "{fail_if " one "}"
@@ -37,11 +37,9 @@ SQL(SQL_GUARD_TOLD_LOCKS, FAIL_IF("sessfs_mount WHERE untold_locks <> 0 AND numb
 SQL(SQL_GUARD_LOCK, FAIL_IF("sessfs_lock WHERE ino = ?1 AND mount <> ?2 AND "
 	"whole IN (?3, 2) AND (exclusive <> 0 OR ?4 <> 0) AND "
 	"(?3 <> 0 OR (first_byte <= ?6 AND last_byte >= ?5))"))
-/* The same of several keys: the beginning, one key, and the end of a statement. */
-SQL(SQL_GUARD_CHANGED, "SELECT (SELECT 1 UNION ALL SELECT 2 FROM sessfs_change WHERE "
-	"session_id IS NULL")
+/* Of several keys, each said with an OR in front. */
+SQL(SQL_GUARD_CHANGED, FAIL_IF("sessfs_change WHERE session_id IS NULL?1"))
 SQL(SQL_GUARD_CHANGED_KEY, " OR (session_id = ?1 AND state_key = ?2)")
-SQL(SQL_GUARD_CHANGED_END, ")")
 SQL(SQL_LOCK_FIND, "SELECT first_byte, last_byte, pid, whole, exclusive FROM sessfs_lock WHERE "
 	"ino = ?1 AND mount <> ?2 AND whole IN (?3, 2) AND (exclusive <> 0 OR ?4 <> 0) AND "
 	"(?3 <> 0 OR (first_byte <= ?6 AND last_byte >= ?5)) LIMIT 1")
@@ -82,8 +80,7 @@ SQL(SQL_MOUNT_OWNERS, "SELECT owner FROM sessfs_mount WHERE guest = 0 AND number
 SQL(SQL_MOUNT_HOLD, "UPDATE sessfs_mount SET untold_locks = ?2 WHERE number = ?1")
 SQL(SQL_MOUNT_UNTOLD, "UPDATE sessfs_mount SET untold_uses = ?2 WHERE number = ?1")
 SQL(SQL_TURN_TAKE, "UPDATE sessfs_store SET turn = ?1 WHERE id = 1 AND turn IN (0, ?1)")
-SQL(SQL_TURN_ASK, "SELECT epoch, COALESCE((SELECT lane FROM sessfs_mount WHERE number = turn), 0), "
-	"turn, 0, 0, 0, 0 FROM sessfs_store WHERE id = 1")
+SQL(SQL_TURN_ASK, "SELECT epoch, " TURN_NUMBER ", turn, 0, 0, 0, 0 FROM sessfs_store WHERE id = 1")
 SQL(SQL_TURN_GIVE, "UPDATE sessfs_store SET turn = 0 WHERE id = 1 AND turn = ?1")
 /* From nobody, or from one that was ended. */
 SQL(SQL_DUTY_TAKE, "UPDATE sessfs_store SET duty = ?1 WHERE id = 1 AND duty NOT IN "

@@ -18,6 +18,7 @@ struct transaction {
 	struct sql_applied applied;
 	struct sql_request *first;
 	const struct sql_request *unguarded; /* guard_requests() */
+	struct buf changed;		     /* what the first note depends on, of other programs */
 	bool locked;			     /* the gates were, before anything was read */
 	bool begun;			     /* the head has been sent and has succeeded */
 	size_t failed;

@@ -4,8 +4,10 @@
  *
  * Its head locks what it depends on (head.c).
  *
- * The number in the row of this mount in sessfs_mount (its lane) moves with each transaction,
- * from a number that is said: see commit.c.
+ * What it depends on of other programs' changes is asked for behind what it writes; and so is
+ * whether this mount is there, and the transaction not one that is known to have failed.  Its
+ * notes, or if there are none a number in the row of the mount (its lane), are what tells that it
+ * was committed: see commit.c.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -102,26 +104,28 @@ static int apply_op(struct transaction *transaction, const struct backend_op *op
  * block, several in a statement. */
 struct guarding {
 	struct transaction *transaction;
-	unsigned keys;		   /* of the statement that is being said */
+	unsigned keys;		   /* in transaction->changed, for a statement */
 	struct bytes session, key; /* the last one */
 	int r;
 };
 
 static void guard_end(struct guarding *guarding)
 {
-	struct sql_packet *packet = &guarding->transaction->packet;
+	struct transaction *transaction = guarding->transaction;
 
-	if (!guarding->keys)
-		return;
-	packet_say_on(packet, SQL_GUARD_CHANGED_END, SQL_NO_VALUES);
+	if (guarding->r == 0 && guarding->keys)
+		packet_say(&transaction->packet, -ESTALE, SQL_GUARD_CHANGED,
+			   SQL_VALUES(sql_words(buf_bytes(&transaction->changed))));
 	guarding->keys = 0;
-	if (guarding->r == 0 && is_full(guarding->transaction))
-		guarding->r = transaction_flush(guarding->transaction);
+	buf_clear(&transaction->changed);
+	if (guarding->r == 0 && is_full(transaction))
+		guarding->r = transaction_flush(transaction);
 }
 
 static void guard_key(struct guarding *guarding, struct bytes session, struct bytes key)
 {
-	struct sql_packet *packet = &guarding->transaction->packet;
+	const struct sql_value values[] = { sql_blob(session), sql_blob(key) };
+	struct transaction *transaction = guarding->transaction;
 	bool same = guarding->key.data && bytes_equal(session, guarding->session) &&
 		    bytes_equal(key, guarding->key);
 
@@ -129,10 +133,9 @@ static void guard_key(struct guarding *guarding, struct bytes session, struct by
 		return;
 	guarding->session = session;
 	guarding->key = key;
-	if (!guarding->keys++)
-		packet_say(packet, -ESTALE, SQL_GUARD_CHANGED, SQL_NO_VALUES);
-	packet_say_on(packet, SQL_GUARD_CHANGED_KEY, SQL_VALUES(sql_blob(session), sql_blob(key)));
-	if (guarding->keys == KEYS_GUARDED)
+	guarding->r = sql_say_on(&transaction->changed, &transaction->store->texts,
+				 SQL_GUARD_CHANGED_KEY, values, ARRAY_SIZE(values));
+	if (++guarding->keys == KEYS_GUARDED)
 		guard_end(guarding);
 }
 
@@ -169,8 +172,11 @@ static bool guarded_by_itself(const struct sql *store, const struct sql_request 
 }
 
 /* The keys of the batches that are not guarded yet, up to one, together: behind what they change,
- * so that whoever has changed the same before is seen. */
-static int guard_requests(struct transaction *transaction, const struct sql_request *end)
+ * so that a change of the same that was made before is seen.  by_note: the last of them become a
+ * condition of the first note.  That fails in the same way if the mount has ended, so the
+ * transaction is then made once more with a statement for each. */
+static int guard_requests(struct transaction *transaction, const struct sql_request *end,
+			  bool by_note)
 {
 	struct guarding guarding = { .transaction = transaction };
 
@@ -178,7 +184,8 @@ static int guard_requests(struct transaction *transaction, const struct sql_requ
 		if (!guarded_by_itself(transaction->store, transaction->unguarded))
 			guard_batch(&guarding, transaction->unguarded->batch,
 				    transaction->unguarded->flags);
-	guard_end(&guarding);
+	if (!by_note)
+		guard_end(&guarding);
 	return guarding.r;
 }
 
@@ -355,7 +362,7 @@ static int apply_block(struct transaction *transaction, const struct sql_request
 static int run_batch(struct transaction *transaction, struct sql_request *request)
 {
 	struct backend_batch *batch = request->batch;
-	int r = digests(batch) ? guard_requests(transaction, request) : 0;
+	int r = digests(batch) ? guard_requests(transaction, request, false) : 0;
 
 	while (r == 0) {
 		r = judge_block(transaction, batch);
@@ -378,11 +385,11 @@ static int run_batch(struct transaction *transaction, struct sql_request *reques
 /* Last, so that the mount's row is locked for a moment only, and says that it lives as of now. */
 static void say_lane(struct transaction *transaction)
 {
-	struct sql *store = transaction->store;
-	const int64_t lane = store->writer.lane;
+	const struct sql_value number = sql_id(transaction->store->number);
 
 	packet_say(&transaction->packet, SQL_LANE_FAILED, SQL_LANE,
-		   SQL_VALUES(sql_id(store->number), sql_number(lane), sql_number(lane + 1)));
+		   SQL_VALUES(number, sql_number(transaction->applied.number)));
+	packet_say(&transaction->packet, SQL_LOST, SQL_LANE_HERE, SQL_VALUES(number));
 }
 
 static void say_end(struct transaction *transaction)
@@ -395,12 +402,12 @@ static void say_end(struct transaction *transaction)
 	    applied->entry > MAX(store->writer.entry, applied->leased_entry))
 		packet_say(packet, -EIO, SQL_TAKEN,
 			   SQL_VALUES(sql_id(applied->ino), sql_id(applied->entry)));
-	say_lane(transaction);
-	/* With the row of the mount locked: if there is none, a note of it cannot be made. */
 	if (transaction->notes.any)
-		sql_feed_say(packet, &transaction->notes, applied->number, say_first, transaction);
+		sql_feed_say(packet, &transaction->notes, applied->number,
+			     transaction->changed.size ? &transaction->changed : NULL, say_first,
+			     transaction);
 	else
-		packet_say(packet, SQL_LOST, SQL_LANE_HERE, SQL_VALUES(sql_id(store->number)));
+		say_lane(transaction);
 	packet_say(packet, -EIO, SQL_COMMIT, SQL_NO_VALUES);
 }
 
@@ -428,6 +435,7 @@ static void transaction_done(struct transaction *transaction)
 {
 	packet_done(&transaction->packet);
 	before_done(&transaction->before);
+	buf_done(&transaction->changed);
 	feed_notes_done(&transaction->notes);
 }
 
@@ -455,7 +463,7 @@ int sql_transaction(struct sql *store, struct sql_request *first, struct sql_req
 			*ret_failed = request;
 	}
 	if (r == 0)
-		r = guard_requests(&transaction, end);
+		r = guard_requests(&transaction, end, !turn && transaction.notes.any);
 	transaction.packet.request = SIZE_MAX;
 	for (struct sql_request *request = first; r == 0 && request != end; request = request->next)
 		if (request->batch->visible)
@@ -465,7 +473,7 @@ int sql_transaction(struct sql *store, struct sql_request *first, struct sql_req
 		r = transaction_flush(&transaction);
 	}
 	if (r == 0) {
-		store->writer.lane++;
+		store->writer.lane = transaction.applied.number;
 		store->writer.ino = MAX(store->writer.ino, transaction.applied.leased_ino);
 		store->writer.entry = MAX(store->writer.entry, transaction.applied.leased_entry);
 	}

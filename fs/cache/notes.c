@@ -129,9 +129,10 @@ static struct notice *notice_new(struct notes *notes, struct tree *tree, struct 
 }
 
 /* The last byte of a file that has grown. */
-static void notice_end(struct notice *notice, struct tree *tree, struct inode *inode)
+static void notice_end(struct notice *notice, struct tree *tree, struct inode *inode,
+		       struct view *view)
 {
-	_cleanup_(view_end) struct view view = { 0 };
+	_cleanup_(view_end) struct view own = { 0 };
 	_cleanup_(buf_done) struct buf last = { 0 };
 	uint64_t size = 0;
 
@@ -142,9 +143,11 @@ static void notice_end(struct notice *notice, struct tree *tree, struct inode *i
 	}
 	/* A change that the store shows and memory does not have yet is notified by the thread that
 	 * makes it. */
-	if (view_begin(tree, BACKEND_ANYWAY, &view) < 0 || tree->applying.pending ||
-	    inode->unapplied || content_size(tree, &view, inode, &size) < 0 || !size ||
-	    content_read(tree, &view, inode, NULL, size - 1, 1, &last) < 0 || !last.size)
+	if (!view || !view->backend)
+		view = view_begin(tree, BACKEND_ANYWAY, &own) == 0 ? &own : NULL;
+	if (!view || tree->applying.pending || inode->unapplied ||
+	    content_size(tree, view, inode, &size) < 0 || !size ||
+	    content_read(tree, view, inode, NULL, size - 1, 1, &last) < 0 || !last.size)
 		return;
 	notice->size = size;
 	notice->last = last.data[0];
@@ -251,7 +254,7 @@ void notes_change(struct notes *notes, struct tree *tree, struct inode *inode, e
 	if (!notice && (waits || notice_is_due(tree, inode)))
 		notice = notice_new(notes, tree, inode);
 	if (notice && (grown || waits))
-		notice_end(notice, tree, inode);
+		notice_end(notice, tree, inode, notes->view);
 }
 
 void notes_renew(struct notes *notes, struct tree *tree, struct inode *inode, struct face *face)
@@ -269,7 +272,7 @@ void notes_renew(struct notes *notes, struct tree *tree, struct inode *inode, st
 	};
 	face->shown = false;
 	if (face->open[FACE_READ])
-		notice_end(notice, tree, inode);
+		notice_end(notice, tree, inode, notes->view);
 }
 
 void notes_forget(struct notes *notes, struct tree *tree, struct inode *inode, struct face *face)

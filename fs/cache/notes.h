@@ -26,6 +26,9 @@ struct notes {
 	size_t count;
 	size_t room;
 	size_t sent; /* the first so many are sent already */
+	/* That the caller reads in meanwhile, or NULL: what waits for its end may be what a read in
+	 * another one would wait for. */
+	struct view *view;
 };
 
 enum change {

@@ -553,11 +553,13 @@ int digest_feed(struct tree *tree, struct notes *notes)
 	struct digesting digesting = { .tree = tree, .notes = notes };
 	int r = view_begin(tree, BACKEND_ANYWAY, &digesting.view);
 
+	notes->view = &digesting.view;
 	if (r == 0)
 		r = backend_feed_list(tree->backend, digesting.view.snapshot, digest_one,
 				      &digesting);
-	view_end(&digesting.view);
 	tell_all_grown(&digesting);
+	view_end(&digesting.view);
+	notes->view = NULL;
 	if (r == 0)
 		r = tree_commit(tree, &digesting.claims, BACKEND_ANYWAY | BACKEND_FREES);
 	if (r < 0 && r != -EROFS)

@@ -278,7 +278,7 @@ static int reconcile_locked(struct reconciling *reconciling)
 	/* Who comes while the rest is committed believes that the kernel is told of it. */
 	notes_queue(&reconciling->notes, reconciling->tree);
 	if (r >= 0)
-		r = view_begin(reconciling->tree, BACKEND_ANYWAY, &reconciling->view);
+		r = reconcile_begin(reconciling);
 	if (r == 0)
 		r = reconcile_collect(reconciling);
 	if (r == 0)
@@ -344,7 +344,7 @@ static int64_t adopt_locked(struct reconciling *reconciling)
 	int r;
 
 	WITH_WRITE_LOCK(reconciling->tree);
-	r = view_begin(reconciling->tree, BACKEND_ANYWAY, view);
+	r = reconcile_begin(reconciling);
 	if (r == 0)
 		r = ASK(view, key_list, none, none, keep_key, reconciling);
 	if (r == 0)

@@ -121,8 +121,8 @@ int reconcile_look(struct reconciling *reconciling, size_t first, size_t end);
 
 /* reconciling.c */
 
-/* With a new view behind it.  Nothing works as long as changes wait, so they are taken in on a full
- * disk, too. */
+int reconcile_begin(struct reconciling *reconciling); /* its view */
+/* The view is another one then.  On a full disk, too: nothing works as long as changes wait. */
 int reconcile_commit(struct reconciling *reconciling, struct batch *batch);
 /* One more key to be taken in: session, key, first and rewritten of a change, and if the store has
  * logged it, the stamp.  Copies the bytes. */

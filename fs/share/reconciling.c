@@ -56,6 +56,12 @@ static void stale_all(const struct reconciling *reconciling)
 			quota_stale(reconciling->tree, key_session(&reconciling->keys[i]));
 }
 
+int reconcile_begin(struct reconciling *reconciling)
+{
+	reconciling->notes.view = &reconciling->view;
+	return view_begin(reconciling->tree, BACKEND_ANYWAY, &reconciling->view);
+}
+
 int reconcile_commit(struct reconciling *reconciling, struct batch *batch)
 {
 	int r;
@@ -65,7 +71,7 @@ int reconcile_commit(struct reconciling *reconciling, struct batch *batch)
 	r = tree_commit(reconciling->tree, batch, BACKEND_ANYWAY | BACKEND_FREES);
 	reconciling->tree->changes++;
 	stale_all(reconciling);
-	reconciling->view_error = view_begin(reconciling->tree, BACKEND_ANYWAY, &reconciling->view);
+	reconciling->view_error = reconcile_begin(reconciling);
 	return r < 0 ? r : 0;
 }
 

@@ -228,7 +228,7 @@ static int step_locked(struct reconciling *reconciling, struct rest_walk *walk, 
 	r = digest_feed(tree, &reconciling->notes);
 	notes_queue(&reconciling->notes, tree);
 	if (r >= 0)
-		r = view_begin(tree, BACKEND_ANYWAY, &reconciling->view);
+		r = reconcile_begin(reconciling);
 	for (size_t i = 0; r == 0 && i < count; i++) {
 		const struct changed_key *key = &walk->page.keys[walk->done + i];
 

@@ -9,6 +9,7 @@
 #include "backend/sql/clock.h"
 #include "backend/sql/conn.h"
 #include "backend/sql/cursor.h"
+#include "backend/sql/feed.h"
 #include "backend/sql/mounts.h"
 #include "backend/sql/watch.h"
 #include "backend/base/log.h"
@@ -478,8 +479,11 @@ Test(others, see_to_it_that_a_transaction_is_not_made_by_moving_its_lane)
 		server_runs("UPDATE sessfs_mount SET lane = lane + 2 WHERE number = 1");
 		if (i)
 			COMMIT(two, row_insert(S, BYTES("other"), 0, BYTES("1")));
-		cr_expect_eq(COMMIT(one, row_insert(S, K, 0, BYTES("1"))), -EIO);
+		cr_expect_eq(COMMIT(one, row_insert(S, K, 0, BYTES("1"))), -ESTALE);
 		cr_expect_str_eq(rows_of(two, S, K), "");
+		digest(one);
+		cr_expect_eq(COMMIT(one, row_insert(S, K, 0, BYTES("1"))), 0,
+			     "it is another mount now");
 		close_stores();
 	}
 }
@@ -558,8 +562,8 @@ static void cut_off(const char *number)
 		usleep(2000);
 }
 
-/* That by which somebody waits for a gate. */
-static void cut_off_writer(void)
+/* The connection by which somebody waits for a gate. */
+static char *waiting_writer(void)
 {
 	const char *found = "";
 
@@ -573,7 +577,7 @@ static void cut_off_writer(void)
 				"wait_event_type = 'Lock' AND datname = "
 				"current_database()");
 	}
-	cut_off(found);
+	return bytes_dup(bytes_str(found));
 }
 
 static void cut_off_reader(struct backend_snapshot *snapshot)
@@ -623,14 +627,16 @@ Test(others, that_cut_off_a_read_let_it_begin_again)
 /* Whether it was made nobody can know, since the lane went with it. */
 Test(others, that_end_a_mount_whose_connection_is_lost_leave_its_change_in_doubt)
 {
+	_cleanup_(freep) char *writer = NULL;
 	pthread_t thread;
 	int r = 0;
 
 	begin_two();
 	server_begins("UPDATE sessfs_gate SET guard = 0");
 	cr_assert_eq(pthread_create(&thread, NULL, commit_one, &r), 0);
-	cut_off_writer();
+	writer = waiting_writer();
 	end_first();
+	cut_off(writer);
 	server_ends();
 	pthread_join(thread, NULL);
 	cr_expect_eq(r, -EIO, "it is not made again: %d", r);
@@ -659,12 +665,19 @@ static void silence(struct backend *mount)
 	sql_of(mount)->watch.running = sql_of(mount)->watch.stop = false;
 }
 
-static void judge(struct backend *mount)
+static struct sql_link *connect_aside(struct sql *store)
 {
-	struct sql *store = sql_of(mount);
 	struct sql_link *link = NULL;
 
 	cr_assert_eq(sql_connect(store, true, sql_until(store), &link, NULL), 0);
+	return link;
+}
+
+static void judge(struct backend *mount)
+{
+	struct sql *store = sql_of(mount);
+	struct sql_link *link = connect_aside(store);
+
 	cr_assert_eq(sql_mounts_beat(store, link), 0);
 	cr_assert_eq(sql_mounts_judge(store, link), 0);
 	sql_disconnect(store, &link);
@@ -679,25 +692,82 @@ static void let_lapse(void)
 	judge(one);
 }
 
-static void grow_old(void *arg)
+static void trim(struct backend *mount)
 {
-	(void)arg;
-	server_runs("UPDATE sessfs_mount SET seen_at = seen_at - INTERVAL '20' SECOND "
-		    "WHERE number = 1");
+	struct sql *store = sql_of(mount);
+	struct sql_link *link = connect_aside(store);
+
+	cr_assert_eq(sql_feed_tell(store, link), 0);
+	cr_assert_eq(sql_feed_trim(store, link), 0);
+	sql_disconnect(store, &link);
 }
 
-/* While it waits for the answer, nothing else may have come through. */
-Test(others, have_heard_of_a_mount_that_commits)
+/* As if the connection had been lost while the answer was on its way, or the question (lost). */
+static void hear_nothing(struct backend *mount, bool lost)
 {
-	const struct backend_op op = row_insert(S, K, 0, BYTES("1"));
-	struct backend_batch batch = { .ops = &op, .count = 1, .visible = grow_old };
+	struct sql *store = sql_of(mount);
+
+	sql_disconnect(store, &store->writer.link);
+	store->writer.lane -= !lost;
+	store->writer.unsure = true;
+}
+
+/* Others have digested them by then. */
+Test(others, keep_the_notes_that_tell_what_became_of_a_transaction)
+{
+	static const char numbers[] = "SELECT COALESCE(MAX(number), 0) * 10 + COUNT(*) FROM "
+				      "sessfs_feed WHERE mount = 1";
 
 	begin_two();
 	silence(one);
-	cr_expect_eq(one->ops->commit(one, &batch, 0), 0);
-	judge(two);
-	cr_expect_str_eq(server_asks("SELECT COUNT(*) FROM sessfs_mount"), "2");
-	cr_expect_eq(COMMIT(one, row_insert(S, K, 1, BYTES("2"))), 0);
+	silence(two);
+	cr_expect_eq(COMMIT(one, row_insert(S, K, 0, BYTES("1"))), 0);
+	digest(two);
+	trim(two);
+	cr_expect_str_eq(server_asks(numbers), "11", "a mount takes away only its own");
+	hear_nothing(one, false);
+	trim(one);
+	cr_expect_str_eq(server_asks(numbers), "11");
+	while (COMMIT(one, row_insert(S, K, 1, BYTES("2"))) == -ESTALE)
+		digest(one);
+	cr_expect_str_eq(server_asks(numbers), "22", "the first one was committed");
+	cr_expect_str_eq(server_asks("SELECT lane FROM sessfs_mount WHERE number = 1"), "0");
+	hear_nothing(one, true);
+	cr_expect_eq(COMMIT(one, row_insert(S, K, 2, BYTES("3"))), 0);
+	cr_expect_str_eq(server_asks("SELECT lane FROM sessfs_mount WHERE number = 1"), "4");
+	cr_expect_str_eq(server_asks(numbers), "53", "the third one was not");
+	/* What says so may be lost, too, and is said again. */
+	server_runs("UPDATE sessfs_mount SET lane = 7 WHERE number = 1");
+	hear_nothing(one, true);
+	cr_expect_eq(COMMIT(one, row_insert(S, K, 3, BYTES("4"))), 0);
+	cr_expect_str_eq(server_asks(numbers), "84");
+	digest(two);
+	trim(two);
+	trim(one);
+	cr_expect_str_eq(server_asks(numbers), "0");
+	cr_expect_str_eq(rows_of(two, S, K), "0=1 1=2 2=3 3=4");
+}
+
+/* They are one statement, of which the first note has the conditions. */
+Test(others, that_leave_several_notes_depend_on_what_one_depends_on)
+{
+	struct backend_node node = plain_node(5);
+
+	begin_two();
+	server_runs("INSERT INTO agentscope_sessions (session_id, state_key, item_index, "
+		    "state_data) VALUES ('s', 'messages', 0, 'theirs')");
+	cr_expect_eq(COMMIT(one, node_put(&node),
+			    row_put(BYTES("s"), BYTES("messages"), 0, BYTES("1")),
+			    row_put(BYTES("s"), BYTES("other"), 0, BYTES("1"))),
+		     -ESTALE);
+	cr_expect_str_eq(rows_of(two, BYTES("s"), BYTES("messages")), "0=theirs");
+	cr_expect_str_eq(rows_of(two, BYTES("s"), BYTES("other")), "");
+	end_first();
+	cr_expect_eq(COMMIT(one, node_put(&node),
+			    row_put(BYTES("s"), BYTES("other"), 0, BYTES("1"))),
+		     -ESTALE);
+	cr_expect_str_eq(rows_of(two, BYTES("s"), BYTES("other")), "");
+	cr_expect_str_eq(server_asks("SELECT COUNT(*) FROM sessfs_feed"), "0");
 }
 
 Test(others, that_are_silent_end_with_all_that_they_had)

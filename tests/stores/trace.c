@@ -25,6 +25,9 @@ struct traced {
 	bool read;
 };
 
+/* The first one that the thread has read in, of those that have not ended. */
+static _Thread_local struct traced *reading;
+
 static struct trace *trace_of(struct backend *backend)
 {
 	return (struct trace *)backend;
@@ -67,6 +70,10 @@ static int read_in(struct backend *backend, struct backend_snapshot *snapshot, u
 	int r;
 
 	count(trace_of(backend), number, 1);
+	if (!reading)
+		reading = traced;
+	if (reading != traced)
+		count(trace_of(backend), &trace_of(backend)->counts.beside, 0);
 	traced->read = true;
 	r = begin_traced(backend, traced);
 	*ret_inner = traced->inner;
@@ -131,6 +138,8 @@ static void trace_snapshot_end(struct backend *backend, struct backend_snapshot 
 	uint64_t ended = 0;
 
 	count(trace, &ended, traced->inner && !traced->read);
+	if (reading == traced)
+		reading = NULL;
 	if (traced->inner)
 		wrapper_snapshot_end(backend, traced->inner);
 	free(traced);

@@ -29,6 +29,9 @@ struct trace_counts {
 #undef READ
 #undef READ_ROWS
 	uint64_t rows; /* handed over by row_read() and the like */
+	/* Reads by a thread that has read in another snapshot, which has not ended.  What wants the
+	 * tables for itself waits for that one, and the read waits for it. */
+	uint64_t beside;
 	/* Each read, and each commit; and a snapshot that has to begin at once (BACKEND_BEGUN), if
 	 * nothing is read in it. */
 	uint64_t trips;

@@ -311,6 +311,7 @@ Test(told, rows_whose_change_stays_in_the_log)
 Test(told, rows_whose_change_stays_in_the_log_until_another_mount_comes)
 {
 	struct handle *stream;
+	const char *all;
 
 	open_without_meddling();
 	stream = follow_one();
@@ -319,7 +320,11 @@ Test(told, rows_whose_change_stays_in_the_log_until_another_mount_comes)
 	cr_assert_eq(tree_open(neighbour.store, &world_options, &neighbour.tree, NULL), 0);
 	cr_expect_str_eq(sql_asks("SELECT count(*) FROM sessfs_change"), "0");
 	expect_seen(ROW(2, "[2]"), "s/l.jsonl", "[0]\n[1]\n[2]\n");
-	cr_expect_str_eq(told(stream), APPEND(1, 1, 2, 8) APPEND(2, 1, 3, 12));
+	all = told(stream);
+	/* If the neighbour has taken it in, this tree has not seen the size. */
+	cr_expect(strcmp(all, APPEND(1, 1, 2, 8) APPEND(2, 1, 3, 12)) == 0 ||
+			  strcmp(all, APPEND(1, 1, 2, 8) APPEND(2, 1, 3, null)) == 0,
+		  "%s", all);
 	close_handle(stream);
 	tree_close(neighbour.tree);
 	world_close();

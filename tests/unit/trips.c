@@ -675,3 +675,27 @@ SqliteStore(trips, of_keys_that_another_program_adds_and_removes_are_few)
 							   "COMMIT");
 	cr_expect_eq(looked_up("s1"), -ENOENT);
 }
+
+/* The notice that a file which is being read has grown names its last byte. */
+SqliteStore(trips, of_a_list_that_another_program_adds_to_are_in_one_snapshot)
+{
+	struct handle *handle;
+	struct shown shown;
+	struct inode *inode;
+
+	append("s/l.jsonl", "1\n2\n");
+	begin_cold();
+	inode = look("l.jsonl", &shown);
+	handle = open_looked(inode, &shown, O_RDONLY);
+	cr_assert_str_eq(read_by(handle), "1\n2\n");
+	/* The tree's own thread may be the one that takes it in. */
+	trace_backend_reset(world_store, false);
+	sql_runs("INSERT INTO agentscope_sessions (session_id, state_key, item_index, state_data) "
+		 "VALUES ('s', 'l', 2, '33')");
+	cr_assert_eq(tree_reconcile(world_tree), 0);
+	cr_assert(UNTIL(strcmp(read_by(handle), "1\n2\n33\n") == 0));
+	cr_expect_eq(trace_backend_counts(world_store).beside, 0);
+	handle_free(world_tree, handle);
+	forget(inode);
+	end();
+}
