@@ -89,6 +89,8 @@ enum { BACKEND_ITEM_LEAST = 1 << 20 };
 /* A setting that a store has which was made beside rows: some of them may have no nodes yet, and no
  * change is told of that.  The model takes it away when all have. */
 #define BACKEND_UNADOPTED "unadopted"
+/* Its value, once each session has its node: only nodes of files are missing. */
+#define BACKEND_UNADOPTED_KEYS "keys"
 
 enum { BACKEND_ROOT = 1 }; /* the inode number of the root; its node always exists */
 /* For BACKEND_CHANGE_DONE: no change has this stamp. */
@@ -652,6 +654,9 @@ struct backend_changes {
 	 * names one of their keys.  For the time of this handle, and while no other mount is there.
 	 * With 0 nothing changes.  false, or NULL: the store cannot. */
 	bool (*change_seen)(struct backend *backend, int64_t stamp);
+	/* The sessions that have rows, of now, in any order and perhaps twice, much sooner than
+	 * key_list() tells them.  -EOPNOTSUPP, or NULL: the store cannot. */
+	int (*session_names)(struct backend *backend, backend_name_fn *fn, void *arg);
 };
 
 /*
@@ -938,6 +943,7 @@ int backend_change_find(struct backend *backend, struct backend_snapshot *snapsh
 int backend_change_wait(struct backend *backend, int timeout_ms);
 void backend_wake(struct backend *backend);
 bool backend_change_seen(struct backend *backend, int64_t stamp);
+int backend_session_names(struct backend *backend, backend_name_fn *fn, void *arg);
 int backend_check(struct backend *backend, backend_report_fn *report, void *arg,
 		  uint64_t *ret_damage);
 bool backend_has_quota(const struct backend *backend);

@@ -11,7 +11,7 @@
 #include "backend/base/cleanup.h"
 #include "backend/base/log.h"
 
-enum { SCAN_COUNT = 2000, SESSIONS_PAGE = 128, KEYS_PAGE = 256, ROWS_BYTES = 1 << 20 };
+enum { SCAN_COUNT = 10000, SESSIONS_PAGE = 128, KEYS_PAGE = 256, ROWS_BYTES = 1 << 20 };
 
 static const struct bytes list_suffix = { ":list", 5 };
 static const struct bytes hash_suffix = { ":_hash", 6 };
@@ -251,6 +251,30 @@ static int take_session(void *arg, struct bytes key)
 	}
 	found->sessions[found->count++] = session;
 	return 0;
+}
+
+struct naming {
+	size_t before, behind;
+	backend_name_fn *fn;
+	void *arg;
+};
+
+static int hand_session(void *arg, struct bytes key)
+{
+	const struct naming *naming = arg;
+	const size_t around = naming->before + naming->behind;
+
+	return key.size < around ? 0 :
+				   naming->fn(naming->arg, bytes_make(key.data + naming->before,
+								      key.size - around));
+}
+
+int redis_session_names(struct backend *backend, backend_name_fn *fn, void *arg)
+{
+	struct redis *store = redis_of(backend);
+	struct naming naming = { strlen(store->prefix), strlen(":_keys"), fn, arg };
+
+	return redis_scan(store, store->prefix, ":_keys", hand_session, &naming);
 }
 
 static int find_sessions(struct backend *backend, struct backend_snapshot *snapshot)

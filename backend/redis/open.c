@@ -88,6 +88,7 @@ static const struct backend_changes redis_changes = {
 	.change_waiting = redis_change_waiting,
 	.change_wait = redis_change_wait,
 	.wake = redis_wake,
+	.session_names = redis_session_names,
 };
 
 /* clang-format off */

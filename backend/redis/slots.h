@@ -35,6 +35,7 @@ int redis_use(struct backend *backend, uint64_t ino, bool on);
 uint64_t redis_lease(struct backend *backend);
 void redis_feed_done(struct backend *backend, uint64_t n);
 int redis_change_waiting(struct backend *backend, int64_t *ret_oldest, int64_t *ret_newest);
+int redis_session_names(struct backend *backend, backend_name_fn *fn, void *arg);
 void redis_wake(struct backend *backend);
 
 #endif

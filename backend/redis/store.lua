@@ -98,20 +98,32 @@ local function is_ordered(key)
 	return table ~= 'L' and table ~= 'F' and table ~= 'S'
 end
 
+-- A command with many words behind its key, as often as they need.
+local function call_with(command, key, words)
+	for i = 1, #words, PART do
+		call(command, key, unpack(words, i, math.min(i + PART, #words + 1) - 1))
+	end
+end
+
 local function store_map()
+	local set, added, gone, taken = {}, {}, {}, {}
 	for key, value in pairs(over) do
 		if value then
-			call('HSET', VALUE, key, value)
+			set[#set + 1], set[#set + 2] = key, value
 			if is_ordered(key) then
-				call('ZADD', ORDER, 0, key)
+				added[#added + 1], added[#added + 2] = 0, key
 			end
 		else
-			call('HDEL', VALUE, key)
+			gone[#gone + 1] = key
 			if is_ordered(key) then
-				call('ZREM', ORDER, key)
+				taken[#taken + 1] = key
 			end
 		end
 	end
+	call_with('HSET', VALUE, set)
+	call_with('ZADD', ORDER, added)
+	call_with('HDEL', VALUE, gone)
+	call_with('ZREM', ORDER, taken)
 end
 
 -- Nodes: the length of the key in an index, that key, the node (pack.h).
@@ -969,17 +981,19 @@ local function is_unread(gates, seen, mount)
 end
 
 local function stamp_gates(gates, n, mount)
+	local stamps, number = {}, string.format('%d', n)
 	for _, gate in ipairs(gates) do
 		if string.find(gate.uses, 'c') then
-			call('HSET', GATE, 'c' .. gate.id, string.format('%d %s', n, mount))
+			stamps[#stamps + 1], stamps[#stamps + 2] = 'c' .. gate.id, number .. ' ' .. mount
 		end
 		if string.find(gate.uses, 'r') then
-			call('HSET', GATE, 'r' .. gate.id, string.format('%d', n))
+			stamps[#stamps + 1], stamps[#stamps + 2] = 'r' .. gate.id, number
 		end
 		if string.find(gate.uses, 'a') then
 			push_pair(GATE, 'a' .. gate.id, 'b' .. gate.id, gate.a, gate.b, n, mount)
 		end
 	end
+	call_with('HSET', GATE, stamps)
 end
 
 -- What of the rows was changed by others and is not digested.

@@ -255,8 +255,26 @@ static int sweep_session(void *arg, struct bytes key)
 	return r;
 }
 
+/* Whether the walk over all keys will find those that nobody knows (BACKEND_UNADOPTED). */
+static int is_walked(struct redis *store, bool *ret_walked)
+{
+	_cleanup_(words_done) struct words words = { 0 };
+	_cleanup_(reply_done) struct reply reply = { 0 };
+	_cleanup_(key_done) struct key key = key_make(KEY_SETTING);
+	int r;
+
+	key_add_text(&key, BYTES(BACKEND_UNADOPTED));
+	words_str(&words, "HEXISTS");
+	words_str(&words, store->keys[1]);
+	words_add(&words, key_bytes(&key));
+	r = key.error < 0 ? key.error : redis_ask_words(store, &words, &reply);
+	*ret_walked = reply_number(&reply) == 1;
+	return r;
+}
+
 int suspects_sweep(struct redis *store)
 {
+	bool walked = false;
 	struct sweep sweep = { .store = store, .behind = strlen(":_keys") };
 	int r;
 
@@ -264,6 +282,8 @@ int suspects_sweep(struct redis *store)
 	sweep.before = strlen(store->prefix);
 	r = sweep_prints(&sweep);
 	if (r == 0)
+		r = is_walked(store, &walked);
+	if (r == 0 && !walked)
 		r = redis_scan(store, store->prefix, ":_keys", sweep_session, &sweep);
 	if (r == 0)
 		r = sweep_flush(&sweep);

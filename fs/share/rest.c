@@ -278,6 +278,11 @@ static int step(struct tree *tree)
 	struct rest_walk *walk = tree->rest.walk;
 	int r = 0;
 
+	if (!tree->rest.listed && !tree->layout && !walk) {
+		r = rest_sessions(tree);
+		if (r < 0 && r != -EOPNOTSUPP)
+			return r;
+	}
 	if (!walk)
 		walk = tree->rest.walk = calloc(1, sizeof(*walk));
 	if (!walk)
