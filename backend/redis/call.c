@@ -1,48 +1,81 @@
 /* SPDX-License-Identifier: MIT */
 #include "backend/redis/call.h"
 
+#include <endian.h>
 #include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "backend/feed/gates.h"
-#include "backend/redis/store.h"
+#include "backend/redis/read.h"
 #include "backend/base/array.h"
 #include "backend/base/cleanup.h"
-
-static const struct bytes sidecar = { ":_hash", 6 };
-
-bool call_is_sidecar(struct bytes key)
-{
-	return key.size > sidecar.size && bytes_ends_with(key, sidecar);
-}
 
 void call_done(struct call *call)
 {
 	words_done(&call->head);
+	words_done(&call->front);
 	words_done(&call->requests);
+	buf_done(&call->lookups);
 	for (size_t i = 0; i < call->group_count; i++)
 		free(call->groups[i].owned);
 	free(call->groups);
+	free(call->slots);
 	*call = (struct call){ .store = call->store, .script = call->script };
 }
 
-static const char strengths[] = "cnpar";
+/* Where a group stands in the table of them, or will. */
+static size_t *group_slot(const struct call *call, const struct call_group *group)
+{
+	size_t at = (size_t)redis_key_hash(group->session, group->key) + group->hidden;
+
+	for (;; at++) {
+		size_t *slot = &call->slots[at & (2 * call->group_room - 1)];
+		const struct call_group *known = *slot ? &call->groups[*slot - 1] : NULL;
+
+		if (!known ||
+		    (known->hidden == group->hidden && bytes_equal(known->key, group->key) &&
+		     bytes_equal(known->session, group->session)))
+			return slot;
+	}
+}
+
+/* Room for one more, and in the table for twice as many. */
+static int groups_grow(struct call *call)
+{
+	size_t *slots;
+
+	if (call->group_count < call->group_room)
+		return 0;
+	if (ARRAY_ROOM(call->groups, call->group_count, call->group_room) < 0)
+		return -ENOMEM;
+	slots = calloc(2 * call->group_room, sizeof(*slots));
+	if (!slots)
+		return -ENOMEM;
+	free(call->slots);
+	call->slots = slots;
+	for (size_t i = 0; i < call->group_count; i++)
+		*group_slot(call, &call->groups[i]) = i + 1;
+	return 0;
+}
 
 static size_t add_group(struct call *call, struct call_group group)
 {
-	/* Operations on one key stand together. */
-	for (size_t i = call->group_count; i; i--) {
-		struct call_group *known = &call->groups[i - 1];
+	static const char strengths[] = "cnpar";
+	size_t *slot = NULL;
 
-		if (known->hidden != group.hidden || !bytes_equal(known->key, group.key) ||
-		    !bytes_equal(known->session, group.session))
-			continue;
-		if (strchr(strengths, *group.touches) > strchr(strengths, *known->touches))
+	if (groups_grow(call) == 0)
+		slot = group_slot(call, &group);
+	if (slot && *slot) {
+		struct call_group *known = &call->groups[*slot - 1];
+
+		if (strchr(strengths, group.touches) > strchr(strengths, known->touches))
 			known->touches = group.touches;
-		return i;
+		return *slot;
 	}
 	group.owned = malloc(group.session.size + group.key.size + 1);
-	if (!group.owned || ARRAY_ROOM(call->groups, call->group_count, call->group_room) < 0) {
+	if (!slot || !group.owned) {
 		free(group.owned);
 		call->error = -ENOMEM;
 		return 0;
@@ -54,62 +87,142 @@ static size_t add_group(struct call *call, struct call_group group)
 	group.session.data = group.owned;
 	group.key.data = group.owned + group.session.size;
 	call->groups[call->group_count++] = group;
-	return call->group_count;
+	return *slot = call->group_count;
 }
 
-size_t call_group(struct call *call, struct bytes session, struct bytes key, const char *touches)
+size_t call_group(struct call *call, struct bytes session, struct bytes key, char touches)
 {
 	return add_group(call,
 			 (struct call_group){ .session = session, .key = key, .touches = touches });
 }
 
-size_t call_hidden(struct call *call, uint64_t ino)
+/* Forms. */
+
+static int64_t field_of(const struct call *call, const struct backend_op *op, char field)
 {
-	return add_group(call, (struct call_group){ .hidden = ino, .touches = "n" });
+	switch (field) {
+	case 'i':
+		return (int64_t)op->ino;
+	case 'p':
+		return (int64_t)op->parent;
+	case 'a':
+		return op->at;
+	case 't':
+		return op->to;
+	case 'o':
+		return (int64_t)MIN(op->offset, (uint64_t)INT64_MAX);
+	case 's':
+		return op->seq;
+	case 'v':
+		return op->version;
+	default:
+		return (int64_t)call->store->number;
+	}
 }
 
-void call_request(struct call *call, const char *name)
+/* The columns of a key, up to its end; how many letters that were. */
+static size_t key_fill(const struct call *call, struct key *key, const char *form,
+		       const struct backend_op *op)
 {
-	words_str(&call->requests, name);
-	call->request_count++;
-}
+	size_t at = 0;
 
-void call_words(struct call *call, struct bytes word)
-{
-	words_add(&call->requests, word);
-}
-
-void call_str(struct call *call, const char *word)
-{
-	words_str(&call->requests, word);
-}
-
-void call_number(struct call *call, int64_t number)
-{
-	words_number(&call->requests, number);
-}
-
-void call_key(struct call *call, struct key key)
-{
-	if (key.error < 0)
-		call->error = key.error;
-	words_add(&call->requests, key_bytes(&key));
-	key_done(&key);
-}
-
-void call_end(struct call *call, struct key key)
-{
+	for (; form[at] != ']' && form[at] != '>'; at++)
+		if (form[at] == 'n')
+			key_add_text(key, op->name);
+		else if (form[at] == 'k' || form[at] == 'S') {
+			key_add_text(key, op->session);
+			if (form[at] == 'k')
+				key_add_text(key, op->key);
+		} else
+			key_add_number(key, field_of(call, op, form[at]));
 	/* No key begins with the highest byte. */
-	while (key.error == 0 && (unsigned char)key.buf.data[key.buf.size - 1] == 0xff)
-		key.buf.size--;
-	if (key.error == 0)
-		key.buf.data[key.buf.size - 1]++;
-	call_key(call, key);
+	while (form[at] == '>' && key->error == 0 &&
+	       (unsigned char)key->buf.data[key->buf.size - 1] == 0xff)
+		key->buf.size--;
+	if (form[at] == '>' && key->error == 0)
+		key->buf.data[key->buf.size - 1]++;
+	return at;
 }
 
-struct key call_name(struct bytes session, struct bytes key)
+static void need_gate(struct call *call, char field, const struct backend_op *op)
 {
-	return key_of_state(KEY_ROW, session, key);
+	if (call->gate_count < CALL_GATES)
+		call->gates[call->gate_count++] =
+			field == 'k' ? feed_gate_of_key(op->session, op->key) :
+				       feed_gate_of_node((uint64_t)field_of(call, op, field));
+}
+
+static void look_up(struct call *call)
+{
+	const uint32_t place = htobe32((uint32_t)call->requests.count);
+	int r = buf_append(&call->lookups, &place, sizeof(place));
+
+	call->error = r < 0 ? r : call->error;
+}
+
+static void say_word(struct call *call, const char *form, size_t size, const struct backend_op *op)
+{
+	struct words *words = &call->requests;
+	_cleanup_(key_done) struct key key = { 0 };
+	char digits[24];
+
+	switch (*form) {
+	case '?':
+		look_up(call);
+		say_word(call, form + 1, size - 1, op);
+		return;
+	case '^':
+		need_gate(call, form[1], op);
+		return;
+	case '#':
+		words_number(words, field_of(call, op, form[1]));
+		return;
+	case '%':
+		snprintf(digits, sizeof(digits), "%016" PRIx64,
+			 (uint64_t)field_of(call, op, form[1]));
+		words_str(words, digits);
+		return;
+	case '$':
+		words_add(words, form[1] == 'd' ? op->data : op->name);
+		return;
+	case '@':
+		words_number(words, (int64_t)call_group(call, op->session, op->key, form[1]));
+		return;
+	case '&':
+		words_number(words, (int64_t)call_group(call, op->session_to, op->key_to, form[1]));
+		return;
+	case '!':
+		words_number(words,
+			     (int64_t)add_group(call, (struct call_group){ .hidden = op->ino,
+									   .touches = 'n' }));
+		return;
+	case '=':
+		key_add_number(&key, field_of(call, op, form[1]));
+		break;
+	case '[':
+		key = key_make((enum key_table)form[1]);
+		key_fill(call, &key, form + 2, op);
+		break;
+	default:
+		words_add(words, bytes_make(form, size));
+		return;
+	}
+	words_add(words, key_bytes(&key));
+	call->error = key.error < 0 ? key.error : call->error;
+}
+
+void call_words(struct call *call, const char *form, const struct backend_op *op)
+{
+	for (size_t size; *form; form += size + (form[size] == ' ')) {
+		size = strcspn(form, " ");
+		say_word(call, form, size, op);
+	}
+}
+
+void call_say(struct call *call, const char *form, const struct backend_op *op)
+{
+	call->request_count++;
+	call_words(call, form, op);
 }
 
 int call_unname(struct bytes name, struct buf *session, struct buf *key)
@@ -121,130 +234,31 @@ int call_unname(struct bytes name, struct buf *session, struct buf *key)
 	return r < 0 ? r : key_take_text(&name, key);
 }
 
-/* Keys of Redis: PREFIX, SESSION, a colon, and what stands behind. */
-static void add_key(struct words *keys, const struct redis *store, struct bytes session,
-		    struct bytes key, const char *behind)
-{
-	_cleanup_(buf_done) struct buf buf = { 0 };
-	int r = buf_append_str(&buf, store->prefix);
-
-	if (r == 0)
-		r = buf_append_bytes(&buf, session);
-	if (r == 0)
-		r = buf_append_byte(&buf, ':');
-	if (r == 0)
-		r = buf_append_bytes(&buf, key);
-	if (r == 0)
-		r = buf_append_str(&buf, behind);
-	words_add(keys, buf_bytes(&buf));
-	if (keys->error == 0)
-		keys->error = r;
-}
-
-static void add_group_keys(struct words *keys, const struct redis *store,
-			   const struct call_group *group)
-{
-	const struct bytes base = bytes_make(group->key.data, group->key.size - sidecar.size);
-	_cleanup_(freep) char *hidden = NULL;
-
-	if (group->hidden) {
-		hidden = str_printf("%s:h:%llu", store->ours, (unsigned long long)group->hidden);
-		for (size_t i = 0; i < REDIS_GROUP_KEYS; i++)
-			words_str(keys, hidden ? hidden : "");
-		return;
-	}
-	if (call_is_sidecar(group->key)) {
-		add_key(keys, store, group->session, base, ":list:_hash");
-		add_key(keys, store, group->session, base, ":list");
-		add_key(keys, store, group->session, base, ":ver");
-	} else {
-		add_key(keys, store, group->session, group->key, "");
-		add_key(keys, store, group->session, group->key, ":list");
-		add_key(keys, store, group->session, group->key, ":ver");
-	}
-	add_key(keys, store, group->session, BYTES("_keys"), "");
-}
-
-/* The same key of Redis may be that of another session, whose id ends at another colon: its set of
- * keys, and what this would have of it. */
-static void add_others(struct words *words, const struct redis *store,
-		       const struct call_group *group)
-{
-	_cleanup_(words_done) struct words others = { 0 };
-	_cleanup_(buf_done) struct buf all = { 0 };
-	int r = buf_append_bytes(&all, group->session);
-
-	if (r == 0)
-		r = buf_append_byte(&all, ':');
-	if (r == 0)
-		r = buf_append_bytes(&all, group->key);
-	for (size_t i = 0; r == 0 && i < all.size; i++) {
-		if (all.data[i] != ':' || i == group->session.size)
-			continue;
-		add_key(&others, store, bytes_make(all.data, i), BYTES("_keys"), "");
-		words_add(&others, bytes_make(all.data + i + 1, all.size - i - 1));
-	}
-	words_number(words, (int64_t)others.count / 2);
-	if (words->error == 0)
-		words->error = r < 0 ? r : others.error;
-	if (words->error == 0)
-		words->error = buf_append_bytes(&words->buf, buf_bytes(&others.buf));
-	words->count += others.count;
-}
-
-static void add_group_words(struct words *words, const struct redis *store,
-			    const struct call_group *group)
-{
-	_cleanup_(key_done) struct key name = call_name(group->session, group->key);
-
-	words_str(words, group->hidden ? "n" : call_is_sidecar(group->key) ? "h" : "r");
-	words_add(words, key_bytes(&name));
-	words_add(words, group->key);
-	words_number(words, group->hidden ? 0 : feed_gate_of_key(group->session, group->key));
-	if (group->hidden || call_is_sidecar(group->key))
-		words_number(words, 0);
-	else
-		add_others(words, store, group);
-	if (words->error == 0)
-		words->error = name.error;
-}
-
-static const struct words no_words = { 0 };
-
 int call_command(const struct call *call, const struct words *rest, struct buf *buf)
 {
-	_cleanup_(words_done) struct words keys = { 0 }, groups = { 0 }, touched = { 0 },
-					   head = { 0 };
-	const struct words *const all[] = { &head,
-					    &keys,
-					    &call->head,
-					    &groups,
-					    &touched,
-					    &call->requests,
-					    rest ? rest : &no_words };
-	size_t count = 0;
-	int r = call->error;
+	_cleanup_(words_done) struct words groups = { 0 }, begin = { 0 };
+	const struct words *const all[] = { &begin,	  &call->head,	   &groups,
+					    &call->front, &call->requests, rest };
 
+	words_str(&begin, "EVALSHA");
+	words_str(&begin, call->store->shas.sha[call->script]);
+	words_number(&begin, REDIS_KEYS);
 	for (size_t i = 0; i < REDIS_KEYS; i++)
-		words_str(&keys, call->store->keys[i]);
+		words_str(&begin, call->store->keys[i]);
+	words_str(&begin, call->store->prefix);
 	words_number(&groups, (int64_t)call->group_count);
-	words_number(&touched, (int64_t)call->group_count);
 	for (size_t i = 0; i < call->group_count; i++) {
-		add_group_keys(&keys, call->store, &call->groups[i]);
-		add_group_words(&groups, call->store, &call->groups[i]);
-		words_number(&touched, (int64_t)i + 1);
-		words_str(&touched, call->groups[i].touches);
+		const struct call_group *group = &call->groups[i];
+
+		words_add(&groups, group->hidden ? BYTES("h") : bytes_make(&group->touches, 1));
+		words_number(&groups, feed_gate_of_key(group->session, group->key));
+		if (group->hidden)
+			words_number(&groups, (int64_t)group->hidden);
+		else
+			words_add(&groups, group->session);
+		words_add(&groups, group->key);
 	}
-	words_number(&touched, (int64_t)call->request_count);
-	words_str(&head, "EVALSHA");
-	words_str(&head, call->store->shas.sha[call->script]);
-	words_number(&head, (int64_t)keys.count);
-	for (size_t i = 0; i < ARRAY_SIZE(all); i++)
-		count += all[i]->count;
-	if (r == 0)
-		r = words_head(buf, count);
-	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(all); i++)
-		r = all[i]->error < 0 ? all[i]->error :
-					buf_append_bytes(buf, buf_bytes(&all[i]->buf));
-	return r;
+	words_number(&groups, (int64_t)call->request_count);
+	return call->error < 0 ? call->error :
+				 words_command(all, ARRAY_SIZE(all) - (rest ? 0 : 1), buf);
 }

@@ -3,11 +3,24 @@
 #define BACKEND_REDIS_CALL_H
 
 /*
- * Calls of the script (store.lua): what it is given, in the order in which it reads it.
+ * Calls of the scripts (store.lua): what they are given, in the order in which they read it.
  *
- *	name, words of its own, groups, what is done with each of these, requests
+ *	name, words of its own, groups, how many requests, words in front of these, requests
  *
- * Groups are keys of sessions, with the four keys of Redis that each has; a call has each once.
+ * Groups are keys of sessions; a call has each once.
+ *
+ * A request is written as a form, whose words are filled from the fields of an operation:
+ *
+ *	#F	a number, as text		=F	a number, as it stands in keys
+ *	%F	a number, as 16 digits		[TF...]	a key of table T; a > instead of its end:
+ *	$d $n	data, name				the first one behind all that begin with it
+ *	@X	the group of session and key	&X	that of session_to and key_to
+ *	!	the hidden rows of ino		^F	nothing, but a gate (i p k) is needed
+ *	?W	the word W, of a key that the script looks up with all others of the call
+ *
+ * All else stands for itself.  F is a field by its first letter: ino, parent, at, to, offset, seq,
+ * version, name, k for session and key, S for the session alone, m for this mount's number.  X is
+ * what is done with the group (struct call_group).
  */
 
 #include "backend/backend.h"
@@ -28,41 +41,37 @@ struct call_group {
 	struct bytes session, key; /* in owned */
 	char *owned;
 	uint64_t hidden; /* or the node whose hidden rows it is */
-	/* "c": it is read, "n": named, "p": a file is made for it, "a": rows come behind, "r": rows
-	 * are changed. */
-	const char *touches;
+	char touches;	 /* c: read, n: named, p: gets a file, a: rows come behind, r: changed */
 };
 
+enum { CALL_GATES = 512 };
+
 struct call {
-	const struct redis *store;
+	struct redis *store;
 	enum redis_script script;
-	struct words head;     /* before the groups */
-	struct words requests; /* behind them */
+	struct words head, front, requests;
 	size_t request_count;
+	struct buf lookups; /* which words of the requests: four bytes each */
 	struct call_group *groups;
 	size_t group_count, group_room;
+	size_t *slots; /* a table of them by hashes, twice as large: their numbers, or 0 */
+	unsigned gates[CALL_GATES]; /* that a read depends on */
+	size_t gate_count;
 	int error;
 };
 
+#define OP(...) (&(const struct backend_op){ __VA_ARGS__ })
+
 void call_done(struct call *call);
 /* The number of a key's group, from 1 on; 0: out of memory, which is remembered. */
-size_t call_group(struct call *call, struct bytes session, struct bytes key, const char *touches);
-size_t call_hidden(struct call *call, uint64_t ino);
-/* Words of a request. */
-void call_request(struct call *call, const char *name);
-void call_words(struct call *call, struct bytes word);
-void call_str(struct call *call, const char *word);
-void call_number(struct call *call, int64_t number);
-/* A key of the map, which is ended. */
-void call_key(struct call *call, struct key key);
-/* The end of a range of keys that begin with one, which is ended: the first behind them. */
-void call_end(struct call *call, struct key key);
+size_t call_group(struct call *call, struct bytes session, struct bytes key, char touches);
+void call_say(struct call *call, const char *form, const struct backend_op *op);
+/* Words of a form, in the middle of a request. */
+void call_words(struct call *call, const char *form, const struct backend_op *op);
 /* The command, to be sent; rest: what comes behind the requests, or NULL. */
 int call_command(const struct call *call, const struct words *rest, struct buf *buf);
 
-/* A name of the group in the server: session and key (KEY_ROW); and back. */
-struct key call_name(struct bytes session, struct bytes key);
+/* Session and key of a name in the server, which is as KEY_ROW. */
 int call_unname(struct bytes name, struct buf *session, struct buf *key);
-bool call_is_sidecar(struct bytes key);
 
 #endif

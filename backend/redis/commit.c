@@ -35,7 +35,7 @@ struct commit {
 
 static void commit_done(struct commit *commit)
 {
-	ops_done(&commit->ops);
+	call_done(&commit->ops.call);
 	before_done(&commit->before);
 	feed_notes_done(&commit->notes);
 	words_done(&commit->told);
@@ -44,21 +44,16 @@ static void commit_done(struct commit *commit)
 /* What operations meet, and is not known. */
 static int want_before(struct commit *commit, struct reading *reading)
 {
-	struct before *before = &commit->before;
+	const struct before *before = &commit->before;
 
 	for (size_t i = 0; i < before->node_count; i++)
-		if (!before->nodes[i].asked) {
-			call_request(&reading->call, "get");
-			call_key(&reading->call, key_of_node(KEY_NODE, before->nodes[i].ino));
-		}
+		if (!before->nodes[i].asked)
+			call_say(&reading->call, "get [Ni]", OP(.ino = before->nodes[i].ino));
 	for (size_t i = 0; i < before->entry_count; i++)
-		if (!before->entries[i].asked) {
-			struct key key = key_of_node(KEY_ENTRY, before->entries[i].parent);
-
-			key_add_number(&key, before->entries[i].id);
-			call_request(&reading->call, "get");
-			call_key(&reading->call, key);
-		}
+		if (!before->entries[i].asked)
+			call_say(&reading->call, "get [Epa]",
+				 OP(.parent = before->entries[i].parent,
+				    .at = before->entries[i].id));
 	return reading->call.request_count ? reading_ask(reading) : 0;
 }
 
@@ -98,14 +93,14 @@ static int take_before(struct before *before, const struct reading *reading)
 static int ask_before(struct commit *commit, const struct backend_op *ops, size_t count)
 {
 	struct backend_snapshot snapshot = { .flags = BACKEND_ANYWAY, .n = -1 };
-	struct reading reading = reading_in(&commit->store->backend, &snapshot);
+	_cleanup_(reading_done) struct reading reading =
+		reading_in(&commit->store->backend, &snapshot);
 	int r = before_want(&commit->before, ops, count);
 
 	if (r == 0)
 		r = want_before(commit, &reading);
 	if (r == 0)
 		r = take_before(&commit->before, &reading);
-	reading_done(&reading);
 	return r;
 }
 
@@ -126,12 +121,14 @@ static int commit_judge(struct commit *commit, const struct backend_op *op)
 static int note(struct commit *commit, const struct backend_op *op)
 {
 	const struct feed_state state = before_state(&commit->before);
+	struct backend_snapshot snapshot = { .flags = BACKEND_ANYWAY, .n = -1 };
 	struct backend_change change;
 	int r = 0;
 
 	commit->before.change = NULL;
 	if (op->type == BACKEND_CHANGE_DONE && op->session.data) {
-		r = redis_change_known(commit->store, op->session, op->key, &change);
+		r = redis_change_find(&commit->store->backend, &snapshot, op->session, op->key,
+				      &change);
 		commit->before.change = r == 0 ? &change : NULL;
 		r = r == -ENOENT ? 0 : r;
 	}
@@ -182,9 +179,7 @@ static int add_batch(struct commit *commit)
 static int add_note(void *arg, const struct backend_feed *feed)
 {
 	_cleanup_(buf_done) struct buf packed = { 0 };
-	const struct backend_node file = {
-		.kind = BACKEND_LIST, .nlink = 1, .session = feed->session, .key = feed->key
-	};
+	_cleanup_(key_done) struct key index = { 0 };
 	struct commit *commit = arg;
 	struct words *told = &commit->told;
 	int r = pack_note(feed, &packed);
@@ -195,10 +190,9 @@ static int add_note(void *arg, const struct backend_feed *feed)
 							   "n");
 	words_add(told, buf_bytes(&packed));
 	if (feed->what == BACKEND_FEED_ROWS) {
-		_cleanup_(key_done) struct key index = pack_index(&file);
-
+		index = key_of_state(KEY_FILE, feed->session, feed->key);
 		words_number(told,
-			     (int64_t)call_group(&commit->ops.call, feed->session, feed->key, "c"));
+			     (int64_t)call_group(&commit->ops.call, feed->session, feed->key, 'c'));
 		words_add(told, key_bytes(&index));
 		words_number(told, feed->first);
 	} else if (feed->what == BACKEND_FEED_ENTRY) {
@@ -206,7 +200,7 @@ static int add_note(void *arg, const struct backend_feed *feed)
 		words_add(told, bytes_make(parent, sizeof(parent)));
 		words_add(told, feed->name);
 	}
-	return r < 0 ? r : told->error;
+	return r < 0 ? r : index.error < 0 ? index.error : told->error;
 }
 
 static int count_note(void *arg, const struct backend_feed *feed)
@@ -262,23 +256,16 @@ static void add_head(struct commit *commit, const struct redis_lane *lane)
 	}
 }
 
-/* In front of the operations: where an append comes. */
-static int add_append(struct commit *commit)
+/* In front of the operations: where an append comes, and what is looked up. */
+static void add_front(struct commit *commit)
 {
-	struct words *requests = &commit->ops.call.requests;
 	const struct backend_append *append = commit->batch->append;
-	struct words all = { 0 };
+	struct call *call = &commit->ops.call;
 
-	words_number(&all, append ? (int64_t)call_group(&commit->ops.call, append->session,
-							append->key, "a") :
-				    0);
-	words_number(&all, append ? append->expected : 0);
-	if (all.error == 0)
-		all.error = buf_append_bytes(&all.buf, buf_bytes(&requests->buf));
-	all.count += requests->count;
-	words_done(requests);
-	*requests = all;
-	return all.error;
+	words_number(&call->front,
+		     append ? (int64_t)call_group(call, append->session, append->key, 'a') : 0);
+	words_number(&call->front, append ? append->expected : 0);
+	words_add(&call->front, buf_bytes(&call->lookups));
 }
 
 static void take_result(struct commit *commit, const struct reply *reply)
@@ -318,7 +305,7 @@ static int send_commit(struct commit *commit, struct reply *ret_reply)
 	}
 	redis_give(store, lane);
 	for (size_t i = 0; i < commit->ops.call.group_count; i++)
-		if (strchr("ar", *commit->ops.call.groups[i].touches))
+		if (strchr("ar", commit->ops.call.groups[i].touches))
 			redis_note_own(store, commit->ops.call.groups[i].session,
 				       commit->ops.call.groups[i].key);
 	return r;
@@ -330,7 +317,8 @@ static int make(struct commit *commit)
 
 	if (r == 0 && commit->shared)
 		r = add_notes(commit);
-	return r < 0 ? r : add_append(commit);
+	add_front(commit);
+	return r;
 }
 
 /* 0; or -errno; 1: to be made anew. */
@@ -341,7 +329,6 @@ static int commit_once(struct commit *commit, int64_t until)
 	const struct reply *word;
 	int r;
 
-	commit->ops.store = store;
 	commit->ops.call.store = store;
 	commit->ops.append = commit->batch->append;
 	commit->shared = redis_has_others(store);

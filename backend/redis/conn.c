@@ -74,20 +74,6 @@ int redis_status(struct redis *store, const struct reply *reply)
 	return -EPROTO; /* a word of its own */
 }
 
-static int ask_str(struct wire *wire, int64_t until, const char *const *text, size_t count,
-		   struct reply *ret_reply)
-{
-	_cleanup_(words_done) struct words words = { 0 };
-
-	for (size_t i = 0; i < count; i++)
-		words_str(&words, text[i]);
-	return wire_ask(wire, &words, until, ret_reply);
-}
-
-#define ASK_STR(wire, until, ret_reply, ...)                                                       \
-	ask_str((wire), (until), (const char *const[]){ __VA_ARGS__ },                             \
-		ARRAY_SIZE(((const char *const[]){ __VA_ARGS__ })), (ret_reply))
-
 /* The server of this name, as a sentinel knows it. */
 static int ask_sentinel(struct redis *store, int64_t until, char **ret_host, unsigned *ret_port,
 			char **ret_why)
@@ -100,7 +86,8 @@ static int ask_sentinel(struct redis *store, int64_t until, char **ret_host, uns
 
 	if (r < 0)
 		return r;
-	r = ASK_STR(wire, until, &reply, "SENTINEL", "get-master-addr-by-name", url->sentinel);
+	r = wire_ask_str(wire, until, &reply, "SENTINEL", "get-master-addr-by-name", url->sentinel,
+			 NULL);
 	wire_free(wire);
 	host = reply_bytes(reply_at(&reply, 0));
 	if (r == 0 && !host.size)
@@ -121,11 +108,12 @@ static int sign_in(struct redis *store, struct wire *wire, int64_t until, char *
 
 	if (url->password)
 		r = strcmp(url->user, "default") == 0 ?
-			    ASK_STR(wire, until, &reply, "AUTH", url->password) :
-			    ASK_STR(wire, until, &reply, "AUTH", url->user, url->password);
+			    wire_ask_str(wire, until, &reply, "AUTH", url->password, NULL) :
+			    wire_ask_str(wire, until, &reply, "AUTH", url->user, url->password,
+					 NULL);
 	if (r == 0 && reply.type != REPLY_ERROR) {
 		reply_done(&reply);
-		r = ASK_STR(wire, until, &reply, "SELECT", url->database);
+		r = wire_ask_str(wire, until, &reply, "SELECT", url->database, NULL);
 	}
 	if (r < 0 || reply.type != REPLY_ERROR)
 		return r;
@@ -202,7 +190,7 @@ int redis_load(struct wire *wire, int64_t until, struct redis_shas *ret_shas)
 	for (size_t i = 0; r == 0 && i < REDIS_SCRIPTS; i++) {
 		_cleanup_(reply_done) struct reply reply = { 0 };
 
-		r = ASK_STR(wire, until, &reply, "SCRIPT", "LOAD", redis_scripts[i]);
+		r = wire_ask_str(wire, until, &reply, "SCRIPT", "LOAD", redis_scripts[i], NULL);
 		if (r == 0 && reply.type == REPLY_TEXT && reply.text.size == 40)
 			memcpy(ret_shas->sha[i], reply.text.data, 41);
 		else if (r == 0)
@@ -301,10 +289,8 @@ int redis_ask(struct redis *store, struct bytes command, struct reply *ret_reply
 int redis_ask_words(struct redis *store, const struct words *words, struct reply *ret_reply)
 {
 	_cleanup_(buf_done) struct buf buf = { 0 };
-	int r = words->error < 0 ? words->error : words_head(&buf, words->count);
+	int r = words_command(&words, 1, &buf);
 
-	if (r == 0)
-		r = buf_append_bytes(&buf, buf_bytes(&words->buf));
 	return r < 0 ? r : redis_ask(store, buf_bytes(&buf), ret_reply);
 }
 

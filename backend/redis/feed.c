@@ -21,6 +21,16 @@ uint64_t redis_feed_seen(struct redis *store)
 	return seen;
 }
 
+uint64_t redis_feed_known(struct redis *store)
+{
+	uint64_t known;
+
+	pthread_mutex_lock(&store->state.lock);
+	known = store->state.known;
+	pthread_mutex_unlock(&store->state.lock);
+	return known;
+}
+
 /* With state.lock held.  What was read and not digested is read again when it is needed. */
 static void wait_for_nothing(struct redis *store)
 {
@@ -153,20 +163,17 @@ static int list_one(void *arg, const struct backend_feed *feed)
 static int list_page(struct backend *backend, struct backend_snapshot *snapshot,
 		     struct feed_listing *listing, bool *ret_more)
 {
-	struct reading reading = reading_in(backend, snapshot);
+	_cleanup_(reading_done) struct reading reading = reading_in(backend, snapshot);
 	const struct reply *entries;
-	int r;
+	struct bytes none;
+	int r = reading_one(&reading, "notes #a", OP(.at = (int64_t)listing->n), 0, &none);
 
-	call_request(&reading.call, "notes");
-	call_number(&reading.call, (int64_t)listing->n);
-	r = reading_ask(&reading);
 	entries = reading_answer(&reading, 0);
 	*ret_more = entries->count > 0;
 	for (size_t i = 0; r == 0 && i < entries->count; i++) {
 		listing->n = number_of(reply_at(entries, i));
 		r = each_note(redis_of(backend), reply_at(entries, i), list_one, listing);
 	}
-	reading_done(&reading);
 	return r;
 }
 

@@ -19,8 +19,4 @@ void redis_feed_lost(struct redis *store);
 /* This mount begins with what there was at a commit. */
 void redis_feed_begin(struct redis *store, uint64_t n, bool lost);
 
-/* A change that waits, as the log has it; see changes.c.  -ENOENT. */
-int redis_change_known(struct redis *store, struct bytes session, struct bytes key,
-		       struct backend_change *ret_change);
-
 #endif

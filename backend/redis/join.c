@@ -8,7 +8,7 @@
 #include "backend/redis/slots.h"
 #include "backend/base/cleanup.h"
 
-enum { PAGE = 128 };
+enum { PAGE = 256 };
 
 /* The rows of a list that end where this snapshot has seen it end: 0, or -ESTALE. */
 static int take_tail(struct backend_snapshot *snapshot, const struct backend_node *node,
@@ -40,28 +40,20 @@ static int take_tail(struct backend_snapshot *snapshot, const struct backend_nod
 
 static void ask_tail(struct reading *reading, const struct backend_node *node)
 {
-	struct key ino = { 0 };
-
-	key_add_number(&ino, (int64_t)node->ino);
-	reading_needs_node(reading, node->ino);
-	call_request(&reading->call, "tail");
-	reading_group(reading, node->session, node->key);
-	call_key(&reading->call, ino);
-	call_str(&reading->call, node->kind == BACKEND_LIST ? "0" : "1");
+	call_say(&reading->call,
+		 node->kind == BACKEND_LIST ? "tail ^i ^k @c =i 0" : "tail ^i ^k @c =i 1",
+		 OP(.ino = node->ino, .session = node->session, .key = node->key));
 }
 
 int redis_tail_get(struct backend *backend, struct backend_snapshot *snapshot,
 		   const struct backend_node *node, struct backend_tail *ret_tail)
 {
-	struct reading reading = reading_in(backend, snapshot);
+	_cleanup_(reading_done) struct reading reading = reading_in(backend, snapshot);
 	int r;
 
 	ask_tail(&reading, node);
 	r = reading_ask(&reading);
-	if (r == 0)
-		r = take_tail(snapshot, node, reading_answer(&reading, 0), ret_tail);
-	reading_done(&reading);
-	return r;
+	return r < 0 ? r : take_tail(snapshot, node, reading_answer(&reading, 0), ret_tail);
 }
 
 /* What the answer to a look has of a file, or more questions. */
@@ -96,83 +88,59 @@ static int take_looked(struct backend *backend, struct backend_snapshot *snapsho
 int redis_entry_look(struct backend *backend, struct backend_snapshot *snapshot,
 		     struct backend_looked *looked, size_t count)
 {
-	struct reading reading = reading_in(backend, snapshot);
+	_cleanup_(reading_done) struct reading reading = reading_in(backend, snapshot);
 	int r;
 
-	for (size_t i = 0; i < count; i++) {
-		struct key name = key_of_node(KEY_NAME, looked[i].parent);
-
-		key_add_text(&name, looked[i].name);
-		reading_needs_node(&reading, looked[i].parent);
-		call_request(&reading.call, "look");
-		call_key(&reading.call, name);
-		call_key(&reading.call, key_of_node(KEY_ENTRY, looked[i].parent));
-		call_str(&reading.call, reading.store->prefix);
-	}
+	for (size_t i = 0; i < count; i++)
+		call_say(&reading.call, "look ^p [Lpn] [Ep]",
+			 OP(.parent = looked[i].parent, .name = looked[i].name));
 	r = reading_ask(&reading);
 	for (size_t i = 0; r == 0 && i < count; i++)
 		r = take_looked(backend, snapshot, reading_answer(&reading, i), &looked[i]);
-	reading_done(&reading);
 	if (r < 0)
 		backend_looked_done(looked, count);
 	return r;
 }
 
-/* Keys. */
-
-static void ask_key(struct reading *reading, const struct backend_key_looked *looked)
-{
-	const struct backend_node node = { .kind = looked->key.data ? BACKEND_LIST :
-								      BACKEND_SESSION,
-					   .nlink = 1,
-					   .session = looked->session,
-					   .key = looked->key };
-
-	if (looked->wanted & BACKEND_KEY_ROWS) {
-		call_request(&reading->call, "stat");
-		call_number(&reading->call,
-			    (int64_t)call_group(&reading->call, looked->session, looked->key, "c"));
-	}
-	if (looked->wanted & BACKEND_KEY_NODE) {
-		call_request(&reading->call, "get");
-		call_key(&reading->call, pack_index(&node));
-	}
-	if (looked->wanted & BACKEND_KEY_ORPHAN) {
-		struct key from = key_of_state(KEY_ORPHAN_FILE, looked->session, looked->key);
-		struct key end =
-			key_end(key_of_state(KEY_ORPHAN_FILE, looked->session, looked->key));
-
-		reading_range(reading, key_bytes(&from), key_bytes(&end), 1);
-		key_done(&from);
-		key_done(&end);
-	}
-}
-
 int redis_key_look(struct backend *backend, struct backend_snapshot *snapshot,
 		   struct backend_key_looked *looked, size_t count)
 {
-	struct reading reading = reading_in(backend, snapshot);
+	static const struct {
+		unsigned wanted;
+		const char *key, *session; /* how it is asked */
+	} what[] = {
+		{ BACKEND_KEY_ROWS, "stat @c", "stat @c" },
+		{ BACKEND_KEY_NODE, "get [Fk]", "get [SS]" },
+		{ BACKEND_KEY_ORPHAN, "orphan [Qk] [Qk>", "orphan [Qk] [Qk>" },
+	};
+	_cleanup_(reading_done) struct reading reading = reading_in(backend, snapshot);
 	size_t answer = 0;
 	int r;
 
 	for (size_t i = 0; i < count; i++)
-		ask_key(&reading, &looked[i]);
+		for (size_t j = 0; j < ARRAY_SIZE(what); j++)
+			if (looked[i].wanted & what[j].wanted)
+				call_say(&reading.call,
+					 looked[i].key.data ? what[j].key : what[j].session,
+					 OP(.session = looked[i].session, .key = looked[i].key));
 	r = reading_ask(&reading);
 	for (size_t i = 0; r == 0 && i < count; i++) {
 		struct backend_key_looked *one = &looked[i];
 
 		one->found = 0;
-		if ((one->wanted & BACKEND_KEY_ROWS) &&
-		    redis_take_stat(snapshot, reading_answer(&reading, answer++), one->session,
-				    one->key, &one->stat))
-			one->found |= BACKEND_KEY_ROWS;
-		if ((one->wanted & BACKEND_KEY_NODE) &&
-		    reading_answer(&reading, answer++)->type == REPLY_TEXT)
-			one->found |= BACKEND_KEY_NODE;
-		if ((one->wanted & BACKEND_KEY_ORPHAN) && reading_answer(&reading, answer++)->count)
-			one->found |= BACKEND_KEY_ORPHAN;
+		for (size_t j = 0; j < ARRAY_SIZE(what); j++) {
+			const struct reply *found = reading_answer(&reading, answer);
+
+			if (!(one->wanted & what[j].wanted))
+				continue;
+			answer++;
+			if (what[j].wanted == BACKEND_KEY_ROWS ?
+				    redis_take_stat(snapshot, found, one->session, one->key,
+						    &one->stat) :
+				    found->type == REPLY_TEXT)
+				one->found |= what[j].wanted;
+		}
 	}
-	reading_done(&reading);
 	return r;
 }
 
@@ -202,13 +170,16 @@ static int list_page(struct backend *backend, struct backend_snapshot *snapshot,
 		     uint64_t *after, unsigned most, size_t *ret_count, backend_wanted_fn *wanted,
 		     backend_tail_fn *fn, void *arg)
 {
-	struct reading reading = reading_in(backend, snapshot);
-	struct reading tails = reading_in(backend, snapshot);
+	_cleanup_(reading_done) struct reading reading = reading_in(backend, snapshot);
+	_cleanup_(reading_done) struct reading tails = reading_in(backend, snapshot);
 	struct listed listed[PAGE] = { 0 };
+	const struct reply *list;
+	struct bytes none;
 	size_t at = 0;
-	int r = redis_entry_page(&reading, parent, *after, most);
-	const struct reply *list = reading_answer(&reading, 0);
+	int r = reading_one(&reading, "list ^p [Epa] [Ep> #t",
+			    OP(.parent = parent, .at = (int64_t)*after, .to = most), 0, &none);
 
+	list = reading_answer(&reading, 0);
 	*ret_count = r < 0 ? 0 : MIN(list->count / 3, (size_t)PAGE);
 	for (size_t i = 0; r == 0 && i < *ret_count; i++) {
 		r = redis_entry_at(list, i, parent, &listed[i].entry, &listed[i].node);
@@ -226,8 +197,6 @@ static int list_page(struct backend *backend, struct backend_snapshot *snapshot,
 		r = tell_listed(snapshot, &tails, &listed[i], &at, fn, arg);
 	for (size_t i = 0; i < *ret_count; i++)
 		backend_node_done(&listed[i].node);
-	reading_done(&tails);
-	reading_done(&reading);
 	return r;
 }
 

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* Which keys there are, and their rows. */
-#include "backend/redis/keys.h"
-
 #include <errno.h>
 #include <stdlib.h>
 
@@ -11,10 +9,7 @@
 #include "backend/base/cleanup.h"
 #include "backend/base/log.h"
 
-enum { SCAN_COUNT = 10000, SESSIONS_PAGE = 128, KEYS_PAGE = 256, ROWS_BYTES = 1 << 20 };
-
-static const struct bytes list_suffix = { ":list", 5 };
-static const struct bytes hash_suffix = { ":_hash", 6 };
+enum { SCAN_COUNT = 10000, SESSIONS_PAGE = 128, KEYS_PAGE = 1000, ROWS_BYTES = 1 << 20 };
 
 /* Rows. */
 
@@ -30,12 +25,10 @@ static int ask_rows(struct reading *reading, struct bytes session, struct bytes 
 	/* Numbers of Lua are exact so far, and no list has more. */
 	const int64_t exact = INT64_C(1) << 53;
 
-	call_request(&reading->call, wanted->back ? "back" : "rows");
-	reading_group(reading, session, key);
-	call_number(&reading->call, MAX(MIN(wanted->from, exact), -exact));
-	call_number(&reading->call, (int64_t)MIN(wanted->most, (uint64_t)exact));
-	call_number(&reading->call, ROWS_BYTES);
-	call_number(&reading->call, snapshot_clip(reading->snapshot, session, key));
+	call_say(&reading->call, wanted->back ? "back ^k @c #a #t #s #p" : "rows ^k @c #a #t #s #p",
+		 OP(.session = session, .key = key, .at = MAX(MIN(wanted->from, exact), -exact),
+		    .to = (int64_t)MIN(wanted->most, (uint64_t)exact), .seq = ROWS_BYTES,
+		    .parent = (uint64_t)snapshot_clip(reading->snapshot, session, key)));
 	return reading_ask(reading);
 }
 
@@ -73,12 +66,11 @@ static int read_rows(struct backend *backend, struct backend_snapshot *snapshot,
 	int r = 0;
 
 	while (r == 0 && more) {
-		struct reading reading = reading_in(backend, snapshot);
+		_cleanup_(reading_done) struct reading reading = reading_in(backend, snapshot);
 
 		r = ask_rows(&reading, session, key, &wanted);
 		if (r == 0)
 			r = hand_rows(&reading, session, key, &wanted, &more, fn, arg);
-		reading_done(&reading);
 	}
 	return MIN(r, 0);
 }
@@ -115,72 +107,63 @@ bool redis_take_stat(struct backend_snapshot *snapshot, const struct reply *foun
 int redis_key_stat(struct backend *backend, struct backend_snapshot *snapshot, struct bytes session,
 		   struct bytes key, struct backend_key_stat *ret_stat)
 {
-	struct reading reading = reading_in(backend, snapshot);
-	int r;
+	_cleanup_(reading_done) struct reading reading = reading_in(backend, snapshot);
+	struct bytes none;
+	int r = reading_one(&reading, "stat ^k @c", OP(.session = session, .key = key), 0, &none);
 
-	call_request(&reading.call, "stat");
-	reading_group(&reading, session, key);
-	r = reading_ask(&reading);
 	if (r == 0 &&
 	    !redis_take_stat(snapshot, reading_answer(&reading, 0), session, key, ret_stat))
 		r = -ENOENT;
-	reading_done(&reading);
 	return r;
 }
 
-/* Sessions. */
+/* Names. */
 
-void keys_found_free(struct keys_found *found)
+static int keep_name(void *arg, struct bytes session)
 {
-	if (!found)
-		return;
-	for (size_t i = 0; i < found->count; i++)
-		free(found->sessions[i]);
-	free(found->sessions);
-	free(found);
+	struct names *names = arg;
+	struct buf name = { 0 };
+	int r = buf_reserve(&name, session.size + 1);
+
+	if (r == 0)
+		r = buf_append_bytes(&name, session);
+	if (r < 0 || ARRAY_ROOM(names->items, names->count, names->room) < 0) {
+		buf_done(&name);
+		return -ENOMEM;
+	}
+	names->items[names->count++] = name;
+	return 0;
 }
 
-static struct bytes text_at(char *const *texts, size_t i)
+static int compare_names(const void *a, const void *b)
 {
-	uint32_t size;
-
-	memcpy(&size, texts[i], sizeof(size));
-	return bytes_make(texts[i] + sizeof(size), size);
-}
-
-static char *text_make(struct bytes text)
-{
-	const uint32_t size = (uint32_t)text.size;
-	char *made = malloc(sizeof(size) + size + 1);
-
-	if (!made)
-		return NULL;
-	memcpy(made, &size, sizeof(size));
-	if (size)
-		memcpy(made + sizeof(size), text.data, size);
-	return made;
-}
-
-static int compare_texts(const void *a, const void *b)
-{
-	return bytes_compare(text_at(a, 0), text_at(b, 0));
+	return bytes_compare(buf_bytes(a), buf_bytes(b));
 }
 
 /* In their order, each once. */
-static void sort_texts(char **texts, size_t *count)
+static void names_sort(struct names *names)
 {
 	size_t kept = 0;
 
-	if (*count)
-		qsort(texts, *count, sizeof(*texts), compare_texts);
-	for (size_t i = 0; i < *count; i++) {
-		if (kept && bytes_equal(text_at(texts, kept - 1), text_at(texts, i)))
-			free(texts[i]);
+	if (names->count)
+		qsort(names->items, names->count, sizeof(*names->items), compare_names);
+	for (size_t i = 0; i < names->count; i++)
+		if (kept && compare_names(&names->items[kept - 1], &names->items[i]) == 0)
+			buf_done(&names->items[i]);
 		else
-			texts[kept++] = texts[i];
-	}
-	*count = kept;
+			names->items[kept++] = names->items[i];
+	names->count = kept;
 }
+
+void names_done(struct names *names)
+{
+	for (size_t i = 0; i < names->count; i++)
+		buf_done(&names->items[i]);
+	free(names->items);
+	*names = (struct names){ 0 };
+}
+
+/* Sessions. */
 
 /* A text in which nothing stands for something else. */
 static int append_escaped(struct buf *buf, const char *text)
@@ -196,15 +179,16 @@ static int append_escaped(struct buf *buf, const char *text)
 	return r;
 }
 
-int redis_scan(struct redis *store, const char *begins, const char *ends,
-	       int (*fn)(void *arg, struct bytes key), void *arg)
+int redis_session_names(struct backend *backend, backend_name_fn *fn, void *arg)
 {
-	_cleanup_(buf_done) struct buf pattern = { 0 };
-	_cleanup_(buf_done) struct buf cursor = { 0 };
-	int r = append_escaped(&pattern, begins);
+	static const struct bytes end = { ":_keys", 6 };
+	struct redis *store = redis_of(backend);
+	const size_t around = strlen(store->prefix) + end.size;
+	_cleanup_(buf_done) struct buf pattern = { 0 }, cursor = { 0 };
+	int r = append_escaped(&pattern, store->prefix);
 
 	if (r == 0)
-		r = buf_printf(&pattern, "*%s", ends);
+		r = buf_printf(&pattern, "*%s", end.data);
 	if (r == 0)
 		r = buf_append_str(&cursor, "0");
 	do {
@@ -221,8 +205,13 @@ int redis_scan(struct redis *store, const char *begins, const char *ends,
 		if (r == 0)
 			r = redis_ask_words(store, &words, &reply);
 		keys = reply_at(&reply, 1);
-		for (size_t i = 0; r == 0 && i < keys->count; i++)
-			r = fn(arg, reply_bytes(reply_at(keys, i)));
+		for (size_t i = 0; r == 0 && i < keys->count; i++) {
+			const struct bytes key = reply_bytes(reply_at(keys, i));
+
+			if (key.size >= around)
+				r = fn(arg,
+				       bytes_make(key.data + around - end.size, key.size - around));
+		}
 		buf_clear(&cursor);
 		if (r == 0)
 			r = buf_append_bytes(&cursor, reply_bytes(reply_at(&reply, 0)));
@@ -230,158 +219,27 @@ int redis_scan(struct redis *store, const char *begins, const char *ends,
 	return r;
 }
 
-struct scanning {
-	struct keys_found *found;
-	size_t before, behind; /* the parts of a key around the session */
-};
-
-static int take_session(void *arg, struct bytes key)
-{
-	struct scanning *scanning = arg;
-	struct keys_found *found = scanning->found;
-	const size_t around = scanning->before + scanning->behind;
-	char *session;
-
-	if (key.size < around)
-		return 0;
-	session = text_make(bytes_make(key.data + scanning->before, key.size - around));
-	if (!session || ARRAY_ROOM(found->sessions, found->count, found->room) < 0) {
-		free(session);
-		return -ENOMEM;
-	}
-	found->sessions[found->count++] = session;
-	return 0;
-}
-
-struct naming {
-	size_t before, behind;
-	backend_name_fn *fn;
-	void *arg;
-};
-
-static int hand_session(void *arg, struct bytes key)
-{
-	const struct naming *naming = arg;
-	const size_t around = naming->before + naming->behind;
-
-	return key.size < around ? 0 :
-				   naming->fn(naming->arg, bytes_make(key.data + naming->before,
-								      key.size - around));
-}
-
-int redis_session_names(struct backend *backend, backend_name_fn *fn, void *arg)
-{
-	struct redis *store = redis_of(backend);
-	struct naming naming = { strlen(store->prefix), strlen(":_keys"), fn, arg };
-
-	return redis_scan(store, store->prefix, ":_keys", hand_session, &naming);
-}
-
 static int find_sessions(struct backend *backend, struct backend_snapshot *snapshot)
 {
-	struct redis *store = redis_of(backend);
-	struct scanning scanning = { .behind = strlen(":_keys") };
-	struct reading reading = reading_in(backend, snapshot);
+	_cleanup_(reading_done) struct reading reading = reading_in(backend, snapshot);
 	int r = reading_ask(&reading); /* that it has begun */
 
-	reading_done(&reading);
-	if (r < 0 || snapshot->keys)
+	if (r < 0 || snapshot->listed)
 		return r;
-	scanning.found = calloc(1, sizeof(*scanning.found));
-	if (!scanning.found)
-		return -ENOMEM;
-	scanning.before = strlen(store->prefix);
-	r = redis_scan(store, store->prefix, ":_keys", take_session, &scanning);
-	snapshot->keys = scanning.found;
-	sort_texts(scanning.found->sessions, &scanning.found->count);
+	r = redis_session_names(backend, keep_name, &snapshot->sessions);
+	names_sort(&snapshot->sessions);
+	snapshot->listed = r == 0;
 	return r;
 }
 
 /* Keys of some sessions. */
 
-struct key_page {
-	struct found_key {
-		struct bytes session;
-		char *key;
-	} * keys;
-	size_t count, room;
+struct listing {
+	struct backend *backend;
+	struct backend_snapshot *snapshot;
+	backend_key_fn *fn;
+	void *arg;
 };
-
-static void key_page_done(struct key_page *page)
-{
-	for (size_t i = 0; i < page->count; i++)
-		free(page->keys[i].key);
-	free(page->keys);
-	*page = (struct key_page){ 0 };
-}
-
-static int add_key(struct key_page *page, struct bytes session, struct bytes key,
-		   struct bytes suffix)
-{
-	_cleanup_(buf_done) struct buf buf = { 0 };
-	char *made = NULL;
-	int r = buf_append_bytes(&buf, key);
-
-	if (r == 0)
-		r = buf_append_bytes(&buf, suffix);
-	if (r == 0)
-		made = text_make(buf_bytes(&buf));
-	if (!made || ARRAY_ROOM(page->keys, page->count, page->room) < 0) {
-		free(made);
-		return -ENOMEM;
-	}
-	page->keys[page->count++] = (struct found_key){ session, made };
-	return 0;
-}
-
-/* What a member of a session's set may mean; each is asked for. */
-static int add_member(struct key_page *page, struct bytes session, struct bytes member)
-{
-	const struct bytes none = { 0 };
-	struct bytes base = member;
-	int r = 0;
-
-	if (bytes_ends_with(member, list_suffix)) {
-		base.size -= list_suffix.size;
-		r = add_key(page, session, base, none);
-		if (r == 0)
-			r = add_key(page, session, base, hash_suffix);
-	}
-	return r < 0 || call_is_sidecar(member) ? r : add_key(page, session, member, none);
-}
-
-static int compare_keys(const void *a, const void *b)
-{
-	const struct found_key *one = a, *two = b;
-	int order = bytes_compare(one->session, two->session);
-
-	return order ? order : bytes_compare(text_at(&one->key, 0), text_at(&two->key, 0));
-}
-
-static int read_members(struct backend *backend, struct backend_snapshot *snapshot,
-			const struct bytes *sessions, size_t count, struct key_page *page)
-{
-	struct reading reading = reading_in(backend, snapshot);
-	int r;
-
-	for (size_t i = 0; i < count; i++) {
-		call_request(&reading.call, "members");
-		/* The empty key has the same set, and is compared with nothing. */
-		call_number(&reading.call,
-			    (int64_t)call_group(&reading.call, sessions[i], BYTES(""), "c"));
-	}
-	r = reading_ask(&reading);
-	for (size_t i = 0; r == 0 && i < count; i++) {
-		const struct reply *members = reading_answer(&reading, i);
-
-		for (size_t j = 0; r == 0 && j < members->count; j++)
-			r = add_member(page, sessions[i], reply_bytes(reply_at(members, j)));
-	}
-	reading_done(&reading);
-	if (page->count)
-		qsort(page->keys, page->count, sizeof(*page->keys), compare_keys);
-	return r;
-}
 
 static void warn_of(const struct redis *store, struct bytes session, struct bytes key,
 		    const struct reply *flag)
@@ -397,61 +255,50 @@ static void warn_of(const struct redis *store, struct bytes session, struct byte
 			store->place, (int)session.size, session.data, (int)key.size, key.data);
 }
 
-static int hand_keys(struct backend *backend, struct backend_snapshot *snapshot,
-		     const struct found_key *keys, size_t count, backend_key_fn *fn, void *arg)
+static int hand_keys(const struct listing *listing, struct bytes session, const struct reply *found)
 {
-	struct reading reading = reading_in(backend, snapshot);
-	int r;
+	int r = 0;
 
-	for (size_t i = 0; i < count; i++) {
-		call_request(&reading.call, "stat");
-		call_number(&reading.call, (int64_t)call_group(&reading.call, keys[i].session,
-							       text_at(&keys[i].key, 0), "c"));
-	}
-	r = reading_ask(&reading);
-	for (size_t i = 0; r == 0 && i < count; i++) {
-		const struct reply *found = reading_answer(&reading, i);
-		const struct bytes key = text_at(&keys[i].key, 0);
-		struct backend_key_stat stat;
+	for (size_t i = 0; r == 0 && i < found->count; i++) {
+		const struct bytes key = reply_bytes(reply_at(reply_at(found, i), 0));
+		const struct reply *stat = reply_at(reply_at(found, i), 1);
+		struct backend_key_stat there;
 
-		warn_of(redis_of(backend), keys[i].session, key, reply_at(found, 2));
-		if (redis_take_stat(snapshot, found, keys[i].session, key, &stat))
-			r = fn(arg, keys[i].session, key, &stat);
+		warn_of(redis_of(listing->backend), session, key, reply_at(stat, 2));
+		if (redis_take_stat(listing->snapshot, stat, session, key, &there))
+			r = listing->fn(listing->arg, session, key, &there);
 	}
-	reading_done(&reading);
 	return r;
 }
 
-static bool is_behind(const struct found_key *key, struct bytes after_session,
-		      struct bytes after_key)
+/* The keys of some sessions; of the first one those behind a key, unless that is NULL. */
+static int list_some(const struct listing *listing, const struct buf *sessions, size_t count,
+		     struct bytes after)
 {
-	int order = after_session.data ? bytes_compare(key->session, after_session) : 1;
+	_cleanup_(reading_done) struct reading reading =
+		reading_in(listing->backend, listing->snapshot);
+	int r = 0;
 
-	return order > 0 || (order == 0 && (!after_key.data ||
-					    bytes_compare(text_at(&key->key, 0), after_key) > 0));
-}
+	for (size_t i = 0; i < count; i++) {
+		_cleanup_(key_done) struct key behind = { 0 };
 
-/* The keys of some sessions behind one. */
-static int list_some(struct backend *backend, struct backend_snapshot *snapshot,
-		     const struct bytes *sessions, size_t count, struct bytes after_session,
-		     struct bytes after_key, backend_key_fn *fn, void *arg)
-{
-	struct found_key keys[KEYS_PAGE];
-	struct key_page page = { 0 };
-	size_t some = 0;
-	int r = read_members(backend, snapshot, sessions, count, &page);
-
-	for (size_t i = 0; r == 0 && i < page.count; i++) {
-		bool twice = i && compare_keys(&page.keys[i - 1], &page.keys[i]) == 0;
-
-		if (!twice && is_behind(&page.keys[i], after_session, after_key))
-			keys[some++] = page.keys[i];
-		if (some == KEYS_PAGE || (i + 1 == page.count && some)) {
-			r = hand_keys(backend, snapshot, keys, some, fn, arg);
-			some = 0;
-		}
+		if (i == 0 && after.data)
+			key_add_text(&behind, after);
+		call_say(&reading.call, "keys $n $d #t",
+			 OP(.name = buf_bytes(&sessions[i]), .data = key_bytes(&behind),
+			    .to = KEYS_PAGE));
+		r = behind.error < 0 ? behind.error : r;
 	}
-	key_page_done(&page);
+	if (r == 0)
+		r = reading_ask(&reading);
+	for (size_t i = 0; r == 0 && i < count; i++) {
+		const struct reply *found = reading_answer(&reading, i);
+
+		r = hand_keys(listing, buf_bytes(&sessions[i]), found);
+		if (r == 0 && found->count == KEYS_PAGE)
+			r = list_some(listing, &sessions[i], 1,
+				      reply_bytes(reply_at(reply_at(found, KEYS_PAGE - 1), 0)));
+	}
 	return r;
 }
 
@@ -459,21 +306,21 @@ int redis_key_list(struct backend *backend, struct backend_snapshot *snapshot,
 		   struct bytes after_session, struct bytes after_key, backend_key_fn *fn,
 		   void *arg)
 {
-	struct bytes sessions[SESSIONS_PAGE];
+	const struct listing listing = { backend, snapshot, fn, arg };
+	const struct names *found = &snapshot->sessions;
+	int r = snapshot->listed ? 0 : find_sessions(backend, snapshot);
 	size_t i = 0, count;
-	int r = snapshot->keys ? 0 : find_sessions(backend, snapshot);
-	const struct keys_found *found = snapshot->keys;
 
 	if (r < 0)
 		return r;
 	while (after_session.data && i < found->count &&
-	       bytes_compare(text_at(found->sessions, i), after_session) < 0)
+	       bytes_compare(buf_bytes(&found->items[i]), after_session) < 0)
 		i++;
-	while (r == 0 && i < found->count) {
-		for (count = 0; count < SESSIONS_PAGE && i < found->count; count++, i++)
-			sessions[count] = text_at(found->sessions, i);
-		r = list_some(backend, snapshot, sessions, count, after_session, after_key, fn,
-			      arg);
+	if (i < found->count && !bytes_equal(buf_bytes(&found->items[i]), after_session))
+		after_key = (struct bytes){ 0 };
+	for (; r == 0 && i < found->count; i += count, after_key.data = NULL) {
+		count = MIN(found->count - i, (size_t)SESSIONS_PAGE);
+		r = list_some(&listing, found->items + i, count, after_key);
 	}
 	return MIN(r, 0);
 }
@@ -481,5 +328,11 @@ int redis_key_list(struct backend *backend, struct backend_snapshot *snapshot,
 int redis_session_keys(struct backend *backend, struct backend_snapshot *snapshot,
 		       struct bytes session, struct bytes after_key, backend_key_fn *fn, void *arg)
 {
-	return MIN(list_some(backend, snapshot, &session, 1, session, after_key, fn, arg), 0);
+	const struct listing listing = { backend, snapshot, fn, arg };
+	_cleanup_(buf_done) struct buf one = { 0 };
+	int r = buf_reserve(&one, session.size + 1);
+
+	if (r == 0)
+		r = buf_append_bytes(&one, session);
+	return MIN(r < 0 ? r : list_some(&listing, &one, 1, after_key), 0);
 }

@@ -13,34 +13,19 @@
 
 enum { TURN_MS = 10000, TURN_PAUSE_MS = 2, OUTWAIT_MS = 500 };
 
-/* The script is called so with some words. */
-static int call_words_of(struct redis *store, const char *const *words, size_t count,
-			 struct reply *ret_reply)
+/* The script is called with some words. */
+static int mounts_call(struct redis *store, struct reply *ret_reply, const char *form,
+		       const struct backend_op *op)
 {
 	struct call call = { .store = store };
 	int r;
 
-	for (size_t i = 0; i < count; i++)
-		words_str(&call.head, words[i]);
+	call_words(&call, form, op);
+	call.head = call.requests;
+	call.requests = (struct words){ 0 };
 	r = redis_call(store, &call, ret_reply);
 	call_done(&call);
 	return r;
-}
-
-#define CALL_WORDS(store, ret_reply, ...)                                                          \
-	call_words_of((store), (const char *const[]){ __VA_ARGS__ },                               \
-		      ARRAY_SIZE(((const char *const[]){ __VA_ARGS__ })), (ret_reply))
-
-struct number_text {
-	char text[24];
-};
-
-static struct number_text number_text(int64_t number)
-{
-	struct number_text text;
-
-	snprintf(text.text, sizeof(text.text), "%lld", (long long)number);
-	return text;
 }
 
 /* A place in the middle of a sentence that the owner of a mount has given it. */
@@ -78,8 +63,10 @@ bool redis_has_others(struct redis *store)
 /* alone: "0" with others, "1" not, "2" not, but those that are silent go. */
 static int join(struct redis *store, const char *alone, struct reply *ret_reply)
 {
-	return CALL_WORDS(store, ret_reply, "join", store->owner ? "m" : "g", "1", alone,
-			  number_text(REDIS_LEASE_MS).text, store->owner ? store->owner : "");
+	return mounts_call(store, ret_reply,
+			   store->owner ? "join m 1 $n #a $d" : "join g 1 $n #a $d",
+			   OP(.name = bytes_str(alone), .at = REDIS_LEASE_MS,
+			      .data = bytes_str(store->owner ? store->owner : "")));
 }
 
 static int become(struct redis *store, const struct reply *reply, bool again)
@@ -161,7 +148,7 @@ void redis_leave(struct redis *store)
 	_cleanup_(reply_done) struct reply reply = { 0 };
 
 	if (store->number)
-		CALL_WORDS(store, &reply, "leave", number_text((int64_t)store->number).text);
+		mounts_call(store, &reply, "leave #m", OP(.ino = 0));
 }
 
 /* Of the others: whether there are any mounts. */
@@ -182,14 +169,11 @@ static int beat(struct redis *store, int64_t lease, const char *untold, const ch
 {
 	_cleanup_(reply_done) struct reply reply = { 0 };
 	const uint64_t number = store->number;
-	uint64_t known, settings;
-	int r;
+	uint64_t settings;
+	int r = mounts_call(store, &reply, "beat #i $n $d #o #a",
+			    OP(.ino = number, .name = bytes_str(untold), .data = bytes_str(holds),
+			       .offset = redis_feed_known(store), .at = lease));
 
-	pthread_mutex_lock(&store->state.lock);
-	known = store->state.known;
-	pthread_mutex_unlock(&store->state.lock);
-	r = CALL_WORDS(store, &reply, "beat", number_text((int64_t)number).text, untold, holds,
-		       number_text((int64_t)known).text, number_text(lease).text);
 	if (r == 0)
 		r = redis_status(store, &reply);
 	if (r == -EOWNERDEAD) {
@@ -238,7 +222,7 @@ bool redis_on_duty(struct backend *backend)
 
 	if (!redis_is_mount(store) || store->state.duty == number)
 		return true;
-	if (CALL_WORDS(store, &reply, "duty", number_text((int64_t)number).text) == 0 &&
+	if (mounts_call(store, &reply, "duty #i", OP(.ino = number)) == 0 &&
 	    (uint64_t)reply_number(&reply) == number)
 		store->state.duty = number;
 	return store->state.duty == number;
@@ -258,9 +242,8 @@ void redis_turn(struct backend *backend, bool take)
 	for (done = !first; !done;) {
 		_cleanup_(reply_done) struct reply reply = { 0 };
 
-		done = CALL_WORDS(store, &reply, "turn", number_text((int64_t)store->number).text,
-				  take ? "1" : "0") < 0 ||
-		       !take || reply_is(&reply, "1") || redis_now() > until;
+		done = mounts_call(store, &reply, "turn #m #t", OP(.to = take)) < 0 || !take ||
+		       reply_is(&reply, "1") || redis_now() > until;
 		if (!done)
 			redis_pause(TURN_PAUSE_MS);
 	}
@@ -289,25 +272,21 @@ bool redis_uses_here(struct redis *store, uint64_t ino)
 	return uses;
 }
 
-/* 0; 1: something may wait; -ESTALE. */
-static int tell_use(struct redis *store, uint64_t ino, bool on)
+/* Of these files, all of which are in use here or none: 0; 1: something may wait; -ESTALE: the
+ * notes that were left until then are not digested.  A known below 0: all the same. */
+static int tell_uses(struct redis *store, const uint64_t *inos, size_t count, bool on,
+		     int64_t known)
 {
 	_cleanup_(reply_done) struct reply reply = { 0 };
-	_cleanup_(key_done) struct key key = key_of_node(KEY_USE, ino);
 	struct call call = { .store = store };
-	uint64_t known;
 	int r;
 
-	pthread_mutex_lock(&store->state.lock);
-	known = store->state.known;
-	pthread_mutex_unlock(&store->state.lock);
-	key_add_number(&key, (int64_t)store->number);
-	words_str(&call.head, "use");
-	words_number(&call.head, (int64_t)store->number);
-	words_str(&call.head, on ? "1" : "0");
-	words_number(&call.head, (int64_t)known);
-	words_add(&call.head, key_bytes(&key));
-	r = key.error < 0 ? key.error : redis_call(store, &call, &reply);
+	call_words(&call, "use #m #t #a", OP(.to = on, .at = known));
+	for (size_t i = 0; i < count; i++)
+		call_words(&call, "[Uim]", OP(.ino = inos[i]));
+	call.head = call.requests;
+	call.requests = (struct words){ 0 };
+	r = redis_call(store, &call, &reply);
 	call_done(&call);
 	if (r < 0)
 		return r;
@@ -319,20 +298,17 @@ static int tell_use(struct redis *store, uint64_t ino, bool on)
 /* With telling held: all that is in use is told, and that it is. */
 static int tell_all(struct redis *store)
 {
-	int r = 0;
+	_cleanup_(freep) uint64_t *inos = NULL;
+	size_t count;
+	int r;
 
-	for (size_t i = 0; r >= 0; i++) {
-		uint64_t ino = 0;
-
-		pthread_mutex_lock(&store->state.lock);
-		if (i < store->state.uses.count)
-			ino = store->state.uses.ino[i];
-		pthread_mutex_unlock(&store->state.lock);
-		if (!ino)
-			break;
-		r = tell_use(store, ino, true);
-		r = r == -ESTALE ? 0 : r;
-	}
+	pthread_mutex_lock(&store->state.lock);
+	count = store->state.uses.count;
+	inos = calloc(count + 1, sizeof(*inos));
+	if (inos && count)
+		memcpy(inos, store->state.uses.ino, count * sizeof(*inos));
+	pthread_mutex_unlock(&store->state.lock);
+	r = !inos ? -ENOMEM : count ? tell_uses(store, inos, count, true, -1) : 0;
 	return r < 0 ? r : beat(store, -1, "0", "-");
 }
 
@@ -378,7 +354,7 @@ static void end_use(struct redis *store, uint64_t ino)
 	pthread_mutex_unlock(&store->state.lock);
 	pthread_mutex_unlock(&store->telling);
 	if (told)
-		tell_use(store, ino, false);
+		tell_uses(store, &ino, 1, false, -1);
 }
 
 int redis_use(struct backend *backend, uint64_t ino, bool on)
@@ -402,7 +378,7 @@ int redis_use(struct backend *backend, uint64_t ino, bool on)
 	pthread_mutex_unlock(&store->state.lock);
 	pthread_mutex_unlock(&store->telling);
 	if (r == 0)
-		r = told ? tell_use(store, ino, true) : 1;
+		r = told ? tell_uses(store, &ino, 1, true, (int64_t)redis_feed_known(store)) : 1;
 	if (r == -EOWNERDEAD)
 		r = -ESTALE;
 	if (r < 0)
@@ -438,8 +414,7 @@ static int look_at_locks(void *arg, struct bytes key, struct bytes value)
 static int each_lock(struct redis *store, struct backend_snapshot *snapshot, uint64_t ino,
 		     struct locks_of_others *others)
 {
-	struct range range = { .from = key_of_node(KEY_LOCK, ino),
-			       .end = key_end(key_of_node(KEY_LOCK, ino)) };
+	const struct range range = { "range", "", "[Bi]", "[Bi>", 0, { .ino = ino } };
 
 	others->store = store;
 	return redis_range(&store->backend, snapshot, &range, look_at_locks, others);
@@ -461,111 +436,4 @@ int redis_lock_find(struct backend *backend, struct backend_snapshot *snapshot, 
 	int r = each_lock(redis_of(backend), snapshot, ino, &others);
 
 	return r < 0 ? r : others.found ? 0 : -ENOENT;
-}
-
-/* Orphans. */
-
-struct orphans {
-	struct backend *backend;
-	struct backend_snapshot *snapshot;
-	int64_t least; /* that all other mounts know */
-	backend_node_fn *fn;
-	void *arg;
-};
-
-static int is_any(void *arg, struct bytes key, struct bytes value)
-{
-	(void)key, (void)value;
-	*(bool *)arg = true;
-	return 1;
-}
-
-static int list_one(void *arg, struct bytes key, struct bytes value)
-{
-	_cleanup_(backend_node_done) struct backend_node node = { 0 };
-	struct orphans *orphans = arg;
-	bool claimed = false;
-	struct range claims;
-	uint64_t ino;
-	int r;
-
-	if (strtoll(value.data, NULL, 10) > orphans->least)
-		return 0;
-	key = bytes_make(key.data + 1, key.size - 1);
-	ino = (uint64_t)key_take_number(&key);
-	claims = (struct range){ .from = key_of_node(KEY_CLAIM, ino),
-				 .end = key_end(key_of_node(KEY_CLAIM, ino)),
-				 .page = 1 };
-	r = redis_range(orphans->backend, orphans->snapshot, &claims, is_any, &claimed);
-	if (r < 0 || claimed)
-		return r;
-	r = redis_node_get(orphans->backend, orphans->snapshot, ino, &node);
-	return r == -ENOENT ? 0 : r < 0 ? r : orphans->fn(orphans->arg, &node);
-}
-
-/* How far all others have told to have digested. */
-static int find_least(struct backend *backend, struct backend_snapshot *snapshot,
-		      int64_t *ret_least)
-{
-	struct reading reading = reading_in(backend, snapshot);
-	const struct reply *mounts;
-	int r;
-
-	*ret_least = INT64_MAX;
-	call_request(&reading.call, "mounts");
-	r = reading_ask(&reading);
-	mounts = reading_answer(&reading, 0);
-	for (size_t i = 0; i + 1 < mounts->count; i += 2) {
-		const char *state = reply_at(mounts, i + 1)->text.data;
-		long long known;
-
-		if ((uint64_t)reply_number(reply_at(mounts, i)) != redis_of(backend)->number &&
-		    sscanf(state, "m%*s %*d %lld", &known) == 1)
-			*ret_least = MIN(*ret_least, known);
-	}
-	reading_done(&reading);
-	return r;
-}
-
-int redis_orphan_list(struct backend *backend, struct backend_snapshot *snapshot,
-		      backend_node_fn *fn, void *arg)
-{
-	struct range range = { .from = key_make(KEY_ORPHAN), .end = key_end(key_make(KEY_ORPHAN)) };
-	struct orphans orphans = { .backend = backend, .snapshot = snapshot, .fn = fn, .arg = arg };
-	int r = find_least(backend, snapshot, &orphans.least);
-
-	if (r < 0) {
-		key_done(&range.from);
-		key_done(&range.end);
-		return r;
-	}
-	return redis_range(backend, snapshot, &range, list_one, &orphans);
-}
-
-struct orphan_wanted {
-	struct backend *backend;
-	struct backend_snapshot *snapshot;
-	struct backend_node *ret_node;
-	int found;
-};
-
-static int take_orphan(void *arg, struct bytes key, struct bytes value)
-{
-	struct orphan_wanted *wanted = arg;
-
-	(void)key;
-	wanted->found = redis_node_get(wanted->backend, wanted->snapshot,
-				       (uint64_t)key_take_number(&value), wanted->ret_node);
-	return wanted->found == -ENOENT ? 0 : 1;
-}
-
-int redis_orphan_find(struct backend *backend, struct backend_snapshot *snapshot,
-		      struct bytes session, struct bytes key, struct backend_node *ret_node)
-{
-	struct range range = { .from = key_of_state(KEY_ORPHAN_FILE, session, key),
-			       .end = key_end(key_of_state(KEY_ORPHAN_FILE, session, key)) };
-	struct orphan_wanted wanted = { backend, snapshot, ret_node, -ENOENT };
-	int r = redis_range(backend, snapshot, &range, take_orphan, &wanted);
-
-	return r < 0 ? r : wanted.found;
 }

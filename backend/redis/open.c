@@ -5,7 +5,6 @@
 
 #include "backend/backend.h"
 #include "backend/redis/feed.h"
-#include "backend/redis/keys.h"
 #include "backend/redis/mounts.h"
 #include "backend/redis/pack.h"
 #include "backend/redis/read.h"
@@ -208,25 +207,9 @@ static int meet(struct redis *store, char **ret_why)
 	return r;
 }
 
-/* The format of what is there: 0, there is nothing. */
-static int find_format(struct redis *store, int64_t *ret_format)
+static int is_one(void *arg, struct bytes session)
 {
-	_cleanup_(words_done) struct words words = { 0 };
-	_cleanup_(reply_done) struct reply reply = { 0 };
-	int r;
-
-	words_str(&words, "HGET");
-	words_str(&words, store->keys[2]);
-	words_str(&words, "format");
-	r = redis_ask_words(store, &words, &reply);
-	if (r == 0)
-		*ret_format = reply_number(&reply);
-	return r;
-}
-
-static int is_one(void *arg, struct bytes key)
-{
-	(void)key;
+	(void)session;
 	*(bool *)arg = true;
 	return 1;
 }
@@ -255,29 +238,31 @@ static int put_root(struct redis *store)
 	if (r != -ENOENT)
 		return r;
 	root.mtime = root.ctime = root.btime = root.atime;
-	r = redis_scan(store, store->prefix, ":_keys", is_one, &rows);
+	r = redis_session_names(&store->backend, is_one, &rows);
 	if (r < 0)
 		return r;
 	return backend_commit(&store->backend, ops, rows ? 2 : 1, BACKEND_ANYWAY);
 }
 
-static int note_format(struct redis *store)
+/* Ask with the first connection. */
+static int ask_meta(struct redis *store, struct reply *ret_reply, const char *command,
+		    const char *value)
 {
-	_cleanup_(words_done) struct words words = { 0 };
-	_cleanup_(reply_done) struct reply reply = { 0 };
+	struct redis_lane *lane = redis_take(store);
+	int r = lane->wire ? wire_ask_str(lane->wire, redis_until(store), ret_reply, command,
+					  store->keys[2], "format", value, NULL) :
+			     -ENOTCONN;
 
-	words_str(&words, "HSET");
-	words_str(&words, store->keys[2]);
-	words_str(&words, "format");
-	words_number(&words, REDIS_FORMAT);
-	return redis_ask_words(store, &words, &reply);
+	redis_give(store, lane);
+	return r < 0 ? r : redis_error(store, ret_reply);
 }
 
 static int find_store(struct redis *store, const struct backend_options *options, bool *ret_new,
 		      char **ret_why)
 {
-	int64_t format = 0;
-	int r = find_format(store, &format);
+	_cleanup_(reply_done) struct reply reply = { 0 };
+	int r = ask_meta(store, &reply, "HGET", NULL);
+	const int64_t format = reply_number(&reply);
 
 	if (r < 0)
 		return r;
@@ -297,6 +282,8 @@ static int find_store(struct redis *store, const struct backend_options *options
 
 static int open_store(struct redis *store, const struct backend_options *options, char **ret_why)
 {
+	static const char format[] = { '0' + REDIS_FORMAT, '\0' };
+	_cleanup_(reply_done) struct reply reply = { 0 };
 	const bool joins = !options->read_only;
 	bool fresh = false;
 	int r = meet(store, ret_why);
@@ -308,7 +295,7 @@ static int open_store(struct redis *store, const struct backend_options *options
 	if (r == 0 && fresh)
 		r = put_root(store);
 	if (r == 0 && fresh)
-		r = note_format(store);
+		r = ask_meta(store, &reply, "HSET", format);
 	if (r == 0)
 		r = redis_watch_start(store, joins && store->owner && store->state.alone);
 	if (r < 0 && !*ret_why)

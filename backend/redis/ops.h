@@ -8,7 +8,6 @@
 #include "backend/redis/store.h"
 
 struct ops {
-	struct redis *store;
 	struct call call;
 	struct feed_gates gates;
 	unsigned char reads[FEED_GATES]; /* what readers depend on is changed behind these */
@@ -17,6 +16,5 @@ struct ops {
 
 /* 0, or what is wrong with the operation. */
 int ops_add(struct ops *ops, const struct backend_op *op);
-void ops_done(struct ops *ops);
 
 #endif

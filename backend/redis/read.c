@@ -2,52 +2,27 @@
 #include "backend/redis/read.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <stdlib.h>
 
-#include "backend/feed/gates.h"
-#include "backend/redis/keys.h"
 #include "backend/redis/pack.h"
 #include "backend/redis/slots.h"
 #include "backend/base/cleanup.h"
 
-enum { PAGE = 256 };
+enum { PAGE = 256, PAGE_BIG = 32, FIRST_ANSWER = 2 };
 
 struct reading reading_in(struct backend *backend, struct backend_snapshot *snapshot)
 {
-	struct reading reading = { .store = redis_of(backend), .snapshot = snapshot };
+	struct redis *store = redis_of(backend);
 
-	reading.call.store = reading.store;
-	reading.call.script = REDIS_READ;
-	return reading;
+	return (struct reading){ .store = store,
+				 .snapshot = snapshot,
+				 .call = { .store = store, .script = REDIS_READ } };
 }
 
 void reading_done(struct reading *reading)
 {
 	call_done(&reading->call);
 	reply_done(&reading->reply);
-}
-
-static void needs(struct reading *reading, unsigned gate)
-{
-	if (reading->gate_count < READ_GATES)
-		reading->gates[reading->gate_count++] = gate;
-}
-
-void reading_needs_node(struct reading *reading, uint64_t ino)
-{
-	needs(reading, feed_gate_of_node(ino));
-}
-
-void reading_needs_key(struct reading *reading, struct bytes session, struct bytes key)
-{
-	needs(reading, feed_gate_of_key(session, key));
-}
-
-void reading_group(struct reading *reading, struct bytes session, struct bytes key)
-{
-	reading_needs_key(reading, session, key);
-	call_number(&reading->call, (int64_t)call_group(&reading->call, session, key, "c"));
 }
 
 /* It has begun with this answer. */
@@ -67,15 +42,13 @@ int reading_ask(struct reading *reading)
 	struct backend_snapshot *snapshot = reading->snapshot;
 	struct redis *store = reading->store;
 	struct words *head = &reading->call.head;
+	const int64_t known =
+		redis_is_mount(store) ? (int64_t)redis_feed_known(store) : INT64_C(1) << 53;
 	char flags[4] = "-";
-	uint64_t known;
 	int r;
 
 	if (snapshot->error < 0)
 		return snapshot->error;
-	pthread_mutex_lock(&store->state.lock);
-	known = redis_is_mount(store) ? store->state.known : INT64_C(1) << 53;
-	pthread_mutex_unlock(&store->state.lock);
 	if (snapshot->flags & BACKEND_ANYWAY)
 		strcat(flags, "y");
 	if (snapshot->flags & BACKEND_PAST)
@@ -84,26 +57,37 @@ int reading_ask(struct reading *reading)
 	words_number(head, (int64_t)store->number);
 	words_str(head, flags);
 	words_number(head, snapshot->n);
-	words_number(head, (int64_t)known);
-	words_number(head, (int64_t)reading->gate_count);
-	for (size_t i = 0; i < reading->gate_count; i++)
-		words_number(head, reading->gates[i]);
+	words_number(head, known);
+	words_number(head, (int64_t)reading->call.gate_count);
+	for (size_t i = 0; i < reading->call.gate_count; i++)
+		words_number(head, reading->call.gates[i]);
 	r = redis_call(store, &reading->call, &reading->reply);
 	if (r == 0)
 		r = redis_status(store, &reading->reply);
 	if (r == -ESTALE)
 		snapshot->error = r;
-	if (r < 0)
+	if (r < 0 || snapshot->n >= 0)
 		return r;
-	return snapshot->n < 0 ?
-		       snapshot_start(snapshot, reply_number(reply_at(&reading->reply, 1))) :
-		       0;
+	return snapshot_start(snapshot, reply_number(reply_at(&reading->reply, 1)));
 }
 
 const struct reply *reading_answer(const struct reading *reading, size_t i)
 {
-	return reply_at(&reading->reply, READ_ANSWERS + i);
+	return reply_at(&reading->reply, FIRST_ANSWER + i);
 }
+
+int reading_one(struct reading *reading, const char *form, const struct backend_op *op, int missing,
+		struct bytes *ret_value)
+{
+	int r;
+
+	call_say(&reading->call, form, op);
+	r = reading_ask(reading);
+	*ret_value = reply_bytes(reading_answer(reading, 0));
+	return r < 0 || ret_value->data ? r : missing;
+}
+
+/* Snapshots. */
 
 int redis_snapshot_begin(struct backend *backend, unsigned flags,
 			 struct backend_snapshot **ret_snapshot)
@@ -129,7 +113,7 @@ int redis_snapshot_begin(struct backend *backend, unsigned flags,
 void redis_snapshot_end(struct backend *backend, struct backend_snapshot *snapshot)
 {
 	(void)backend;
-	keys_found_free(snapshot->keys);
+	names_done(&snapshot->sessions);
 	free(snapshot);
 }
 
@@ -144,13 +128,14 @@ int redis_snapshot_begun(struct backend *backend, struct backend_snapshot *snaps
 	return 0;
 }
 
+/* Fowler, Noll and Vo's hash 1a. */
 uint64_t redis_key_hash(struct bytes session, struct bytes key)
 {
 	uint64_t hash = UINT64_C(14695981039346656037);
 
 	for (size_t i = 0; i < session.size; i++)
 		hash = (hash ^ (unsigned char)session.data[i]) * UINT64_C(1099511628211);
-	hash = (hash ^ 0xff) * UINT64_C(1099511628211);
+	hash = (hash ^ ':') * UINT64_C(1099511628211);
 	for (size_t i = 0; i < key.size; i++)
 		hash = (hash ^ (unsigned char)key.data[i]) * UINT64_C(1099511628211);
 	return hash;
@@ -179,249 +164,301 @@ int64_t snapshot_see(struct backend_snapshot *snapshot, struct bytes session, st
 	return end;
 }
 
-/* The map. */
+/* Single values. */
 
-struct key key_end(struct key key)
+static int read_node(struct backend *backend, struct backend_snapshot *snapshot, const char *form,
+		     const struct backend_op *op, struct backend_node *ret_node)
 {
-	while (key.error == 0 && (unsigned char)key.buf.data[key.buf.size - 1] == 0xff)
-		key.buf.size--;
-	if (key.error == 0)
-		key.buf.data[key.buf.size - 1]++;
-	return key;
+	_cleanup_(reading_done) struct reading reading = reading_in(backend, snapshot);
+	struct bytes value;
+	int r = reading_one(&reading, form, op, -ENOENT, &value);
+
+	return r < 0 ? r : unpack_node(value, ret_node);
 }
-
-static void add_bound(struct call *call, char how, struct bytes key)
-{
-	_cleanup_(buf_done) struct buf buf = { 0 };
-	int r = buf_append_byte(&buf, how);
-
-	if (r == 0)
-		r = buf_append_bytes(&buf, key);
-	call_words(call, buf_bytes(&buf));
-	call->error = r < 0 ? r : call->error;
-}
-
-static int ask_range(struct reading *reading, const struct range *range, bool behind, unsigned most,
-		     bool back)
-{
-	struct call *call = &reading->call;
-
-	if (range->ino)
-		reading_needs_node(reading, range->ino);
-	call_request(call, "range");
-	add_bound(call, behind ? '(' : '[', key_bytes(&range->from));
-	add_bound(call, '(', key_bytes(&range->end));
-	call_number(call, most);
-	call_str(call, back ? "1" : "0");
-	if (range->from.error < 0 || range->end.error < 0)
-		call->error = -ENOMEM;
-	return reading_ask(reading);
-}
-
-void reading_range(struct reading *reading, struct bytes from, struct bytes end, unsigned most)
-{
-	call_request(&reading->call, "range");
-	add_bound(&reading->call, '[', from);
-	add_bound(&reading->call, '(', end);
-	call_number(&reading->call, most);
-	call_str(&reading->call, "0");
-}
-
-int redis_range(struct backend *backend, struct backend_snapshot *snapshot, struct range *range,
-		range_fn *fn, void *arg)
-{
-	const unsigned page = range->page ? range->page : PAGE;
-	bool behind = false;
-	size_t count = 0;
-	int r;
-
-	do {
-		struct reading reading = reading_in(backend, snapshot);
-		const struct reply *found;
-
-		r = ask_range(&reading, range, behind, page, false);
-		found = reading_answer(&reading, 0);
-		count = r < 0 ? 0 : found->count / 2;
-		if (count == page) {
-			buf_clear(&range->from.buf);
-			r = buf_append_bytes(&range->from.buf,
-					     reply_bytes(reply_at(found, 2 * count - 2)));
-			behind = true;
-		}
-		for (size_t i = 0; r == 0 && i < count; i++)
-			r = fn(arg, reply_bytes(reply_at(found, 2 * i)),
-			       reply_bytes(reply_at(found, 2 * i + 1)));
-		reading_done(&reading);
-	} while (r == 0 && count == page);
-	key_done(&range->from);
-	key_done(&range->end);
-	return MIN(r, 0);
-}
-
-int redis_range_last(struct backend *backend, struct backend_snapshot *snapshot,
-		     struct range *range, struct reply *ret_pair)
-{
-	struct reading reading = reading_in(backend, snapshot);
-	int r = ask_range(&reading, range, false, 1, true);
-
-	if (r == 0 && reading_answer(&reading, 0)->count == 2) {
-		*ret_pair = reading.reply.items[READ_ANSWERS];
-		reading.reply.items[READ_ANSWERS] = (struct reply){ 0 };
-		r = 1;
-	}
-	reading_done(&reading);
-	key_done(&range->from);
-	key_done(&range->end);
-	return r;
-}
-
-/* Nodes. */
 
 int redis_node_get(struct backend *backend, struct backend_snapshot *snapshot, uint64_t ino,
 		   struct backend_node *ret_node)
 {
-	struct reading reading = reading_in(backend, snapshot);
-	struct bytes value;
-	int r;
-
-	reading_needs_node(&reading, ino);
-	call_request(&reading.call, "get");
-	call_key(&reading.call, key_of_node(KEY_NODE, ino));
-	r = reading_ask(&reading);
-	value = reply_bytes(reading_answer(&reading, 0));
-	if (r == 0)
-		r = value.data ? unpack_node(value, ret_node) : -ENOENT;
-	reading_done(&reading);
-	return r;
+	return read_node(backend, snapshot, "get ^i [Ni]", OP(.ino = ino), ret_node);
 }
 
 int redis_node_find(struct backend *backend, struct backend_snapshot *snapshot,
 		    struct bytes session, struct bytes key, struct backend_node *ret_node)
 {
-	const struct backend_node node = { .kind = key.data ? BACKEND_LIST : BACKEND_SESSION,
-					   .nlink = 1,
-					   .session = session,
-					   .key = key };
-	struct reading reading = reading_in(backend, snapshot);
-	struct bytes value;
-	int r;
-
-	reading_needs_key(&reading, session, key);
-	call_request(&reading.call, "by");
-	call_key(&reading.call, pack_index(&node));
-	r = reading_ask(&reading);
-	value = reply_bytes(reading_answer(&reading, 0));
-	if (r == 0)
-		r = value.data ? unpack_node(value, ret_node) : -ENOENT;
-	reading_done(&reading);
-	return r;
+	return read_node(backend, snapshot, key.data ? "by ^k [Fk]" : "by ^k [SS]",
+			 OP(.session = session, .key = key), ret_node);
 }
 
-struct listing {
-	struct backend *backend;
-	struct backend_snapshot *snapshot;
-	backend_node_fn *fn;
-	void *arg;
-};
-
-static int list_node(void *arg, struct bytes key, struct bytes value)
+int redis_orphan_find(struct backend *backend, struct backend_snapshot *snapshot,
+		      struct bytes session, struct bytes key, struct backend_node *ret_node)
 {
-	_cleanup_(backend_node_done) struct backend_node node = { 0 };
-	struct listing *listing = arg;
-	int r = unpack_node(value, &node);
-
-	(void)key;
-	return r < 0 ? r : listing->fn(listing->arg, &node);
+	return read_node(backend, snapshot, "orphan [Qk] [Qk>", OP(.session = session, .key = key),
+			 ret_node);
 }
-
-static int list_orphan(void *arg, struct bytes key, struct bytes value)
-{
-	_cleanup_(backend_node_done) struct backend_node node = { 0 };
-	struct listing *listing = arg;
-	int r;
-
-	(void)value;
-	key = bytes_make(key.data + 1, key.size - 1);
-	r = redis_node_get(listing->backend, listing->snapshot, (uint64_t)key_take_number(&key),
-			   &node);
-	return r == -ENOENT ? 0 : r < 0 ? r : listing->fn(listing->arg, &node);
-}
-
-int redis_node_list(struct backend *backend, struct backend_snapshot *snapshot, uint64_t after,
-		    bool orphans_only, backend_node_fn *fn, void *arg)
-{
-	const enum key_table table = orphans_only ? KEY_ORPHAN : KEY_NODE;
-	struct listing listing = { backend, snapshot, fn, arg };
-	struct range range = { .from = key_of_node(table, after + 1),
-			       .end = key_end(key_make(table)) };
-
-	return redis_range(backend, snapshot, &range, orphans_only ? list_orphan : list_node,
-			   &listing);
-}
-
-/* Entries. */
 
 int redis_entry_find(struct backend *backend, struct backend_snapshot *snapshot, uint64_t parent,
 		     struct bytes name, uint64_t *ret_id, struct backend_node *ret_node)
 {
-	struct reading reading = reading_in(backend, snapshot);
-	struct key key = key_of_node(KEY_NAME, parent);
+	_cleanup_(reading_done) struct reading reading = reading_in(backend, snapshot);
 	const struct reply *found;
-	struct bytes id;
-	int r;
+	struct bytes id, value;
+	int r = reading_one(&reading, "name ^p [Lpn] [Ep]", OP(.parent = parent, .name = name), 0,
+			    &value);
 
-	key_add_text(&key, name);
-	reading_needs_node(&reading, parent);
-	call_request(&reading.call, "name");
-	call_key(&reading.call, key);
-	call_key(&reading.call, key_of_node(KEY_ENTRY, parent));
-	r = reading_ask(&reading);
 	found = reading_answer(&reading, 0);
 	id = reply_bytes(reply_at(found, 0));
+	value = reply_bytes(reply_at(found, 1));
 	if (r == 0)
-		r = !id.data || !reply_bytes(reply_at(found, 1)).data ?
-			    -ENOENT :
-			    unpack_node(reply_bytes(reply_at(found, 1)), ret_node);
+		r = id.data && value.data ? unpack_node(value, ret_node) : -ENOENT;
 	if (r == 0)
 		*ret_id = (uint64_t)key_take_number(&id);
-	reading_done(&reading);
 	return r;
 }
 
 int redis_entry_name(struct backend *backend, struct backend_snapshot *snapshot, uint64_t parent,
 		     uint64_t id, struct buf *name)
 {
-	struct reading reading = reading_in(backend, snapshot);
-	struct key key = key_of_node(KEY_ENTRY, parent);
+	_cleanup_(reading_done) struct reading reading = reading_in(backend, snapshot);
 	struct bytes value;
-	int r;
+	int r = reading_one(&reading, "get ^p [Epa]", OP(.parent = parent, .at = (int64_t)id),
+			    -ENOENT, &value);
 
-	key_add_number(&key, (int64_t)id);
-	reading_needs_node(&reading, parent);
-	call_request(&reading.call, "get");
-	call_key(&reading.call, key);
-	r = reading_ask(&reading);
-	value = reply_bytes(reading_answer(&reading, 0));
+	return r < 0 ? r : value.size < 8 ? -EIO : buf_append(name, value.data + 8, value.size - 8);
+}
+
+int redis_xattr_get(struct backend *backend, struct backend_snapshot *snapshot, uint64_t ino,
+		    struct bytes name, struct buf *ret_value)
+{
+	_cleanup_(reading_done) struct reading reading = reading_in(backend, snapshot);
+	struct bytes value;
+	int r = reading_one(&reading, "get ^i [Xin]", OP(.ino = ino, .name = name), -ENODATA,
+			    &value);
+
+	return r < 0 ? r : buf_append_bytes(ret_value, value);
+}
+
+/* The last mark from one on up to another one: its key behind the inode's number, and its value. */
+static int find_mark(struct reading *reading, const char *form, const struct backend_op *op,
+		     struct bytes *ret_key, struct bytes *ret_value)
+{
+	int r = reading_one(reading, form, op, 0, ret_key);
+
+	*ret_key = reply_bytes(reply_at(reading_answer(reading, 0), 0));
+	*ret_value = reply_bytes(reply_at(reading_answer(reading, 0), 1));
+	if (r == 0 && ret_key->size < 17)
+		r = -ENOENT;
 	if (r == 0)
-		r = value.size < 8 ? -ENOENT : buf_append(name, value.data + 8, value.size - 8);
-	reading_done(&reading);
+		*ret_key = bytes_make(ret_key->data + 9, ret_key->size - 9);
 	return r;
 }
 
-int redis_entry_page(struct reading *reading, uint64_t parent, uint64_t after, unsigned most)
+int redis_mark_find(struct backend *backend, struct backend_snapshot *snapshot, uint64_t ino,
+		    uint64_t offset, struct backend_mark *ret_mark)
 {
-	struct range range = { .from = key_of_node(KEY_ENTRY, parent),
-			       .end = key_end(key_of_node(KEY_ENTRY, parent)) };
+	_cleanup_(reading_done) struct reading reading = reading_in(backend, snapshot);
+	struct bytes key, value;
+	int r = find_mark(&reading, "last ^i [Mi] [Mio>", OP(.ino = ino, .offset = offset), &key,
+			  &value);
 
-	key_add_number(&range.from, (int64_t)after);
-	reading_needs_node(reading, parent);
-	call_request(&reading->call, "list");
-	add_bound(&reading->call, '(', key_bytes(&range.from));
-	add_bound(&reading->call, '(', key_bytes(&range.end));
-	call_number(&reading->call, most);
-	key_done(&range.from);
-	key_done(&range.end);
-	return reading_ask(reading);
+	if (r == 0)
+		*ret_mark = (struct backend_mark){ .offset = (uint64_t)key_take_number(&key),
+						   .index = key_take_number(&value) };
+	return r;
+}
+
+int redis_mark_find_index(struct backend *backend, struct backend_snapshot *snapshot, uint64_t ino,
+			  int64_t index, struct backend_mark *ret_mark)
+{
+	_cleanup_(reading_done) struct reading reading = reading_in(backend, snapshot);
+	struct bytes key, value;
+	int r = find_mark(&reading, "last ^i [Ii] [Iia>", OP(.ino = ino, .at = index), &key,
+			  &value);
+
+	if (r == 0) {
+		ret_mark->index = key_take_number(&key);
+		ret_mark->offset = (uint64_t)key_take_number(&key);
+	}
+	return r;
+}
+
+int redis_last_ids(struct backend *backend, struct backend_snapshot *snapshot, uint64_t *ret_ino,
+		   uint64_t *ret_entry)
+{
+	_cleanup_(reading_done) struct reading reading = reading_in(backend, snapshot);
+	uint64_t *const ids[] = { ret_ino, ret_entry };
+	struct bytes none;
+	int r = reading_one(&reading, "meta", OP(.ino = 0), 0, &none);
+
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(ids); i++) {
+		const char *hex = reply_at(reading_answer(&reading, 0), i)->text.data;
+
+		*ids[i] = hex ? strtoull(hex, NULL, 16) : 0;
+	}
+	return r;
+}
+
+/* Lists. */
+
+int redis_range(struct backend *backend, struct backend_snapshot *snapshot,
+		const struct range *range, range_fn *fn, void *arg)
+{
+	const unsigned page = range->page ? range->page : PAGE;
+	_cleanup_(buf_done) struct buf last = { 0 };
+	size_t count = page;
+	int r = 0;
+
+	for (bool first = true; r == 0 && count == page; first = false) {
+		_cleanup_(reading_done) struct reading reading = reading_in(backend, snapshot);
+		const struct reply *found;
+
+		call_say(&reading.call, range->how, &range->op);
+		call_words(&reading.call, range->needs, &range->op);
+		call_words(&reading.call, "#a #t", OP(.at = page, .to = first));
+		if (first)
+			call_words(&reading.call, range->from, &range->op);
+		else
+			call_words(&reading.call, "$d", OP(.data = buf_bytes(&last)));
+		call_words(&reading.call, range->to, &range->op);
+		r = reading_ask(&reading);
+		found = reading_answer(&reading, 0);
+		count = r < 0 ? 0 : found->count / 2;
+		buf_clear(&last);
+		if (count)
+			r = buf_append_bytes(&last, reply_bytes(reply_at(found, 2 * count - 2)));
+		for (size_t i = 0; r == 0 && i < count; i++) {
+			const struct reply *value = reply_at(found, 2 * i + 1);
+
+			if (value->type == REPLY_TEXT)
+				r = fn(arg, reply_bytes(reply_at(found, 2 * i)),
+				       reply_bytes(value));
+		}
+	}
+	return MIN(r, 0);
+}
+
+/* Who is told of the rows of a table: of the columns behind the number of a node. */
+struct told {
+	union {
+		backend_node_fn *node;
+		backend_name_fn *name;
+		backend_chunk_fn *chunk;
+		backend_piece_fn *piece;
+		backend_setting_fn *setting;
+	} fn;
+	void *arg;
+};
+
+#define TOLD(kind) (&(struct told){ .fn.kind = fn, .arg = arg })
+
+static struct bytes skip(struct bytes key, size_t size)
+{
+	return bytes_make(key.data + size, key.size - size);
+}
+
+static int tell_node(void *arg, struct bytes key, struct bytes value)
+{
+	_cleanup_(backend_node_done) struct backend_node node = { 0 };
+	struct told *told = arg;
+	int r = unpack_node(value, &node);
+
+	(void)key;
+	return r < 0 ? r : told->fn.node(told->arg, &node);
+}
+
+int redis_node_list(struct backend *backend, struct backend_snapshot *snapshot, uint64_t after,
+		    bool orphans_only, backend_node_fn *fn, void *arg)
+{
+	const struct range range = { .how = orphans_only ? "through" : "range",
+				     .needs = "",
+				     .from = orphans_only ? "[Oi]" : "[Ni]",
+				     .to = orphans_only ? "[O>" : "[N>",
+				     .op.ino = after + 1 };
+
+	return redis_range(backend, snapshot, &range, tell_node, TOLD(node));
+}
+
+int redis_orphan_list(struct backend *backend, struct backend_snapshot *snapshot,
+		      backend_node_fn *fn, void *arg)
+{
+	const struct range range = { "orphans", "", "[O]", "[O>", 0, { 0 } };
+
+	return redis_range(backend, snapshot, &range, tell_node, TOLD(node));
+}
+
+static int tell_name(void *arg, struct bytes key, struct bytes value)
+{
+	_cleanup_(buf_done) struct buf name = { 0 };
+	struct told *told = arg;
+	int r;
+
+	(void)value;
+	key = skip(key, 9);
+	r = key_take_text(&key, &name);
+	return r < 0 ? r : told->fn.name(told->arg, buf_bytes(&name));
+}
+
+int redis_xattr_list(struct backend *backend, struct backend_snapshot *snapshot, uint64_t ino,
+		     backend_name_fn *fn, void *arg)
+{
+	const struct range range = { "range", "^i", "[Xi]", "[Xi>", 0, { .ino = ino } };
+
+	return redis_range(backend, snapshot, &range, tell_name, TOLD(name));
+}
+
+static int tell_chunk(void *arg, struct bytes key, struct bytes value)
+{
+	struct told *told = arg;
+
+	key = skip(key, 9);
+	return told->fn.chunk(told->arg, key_take_number(&key), value);
+}
+
+int redis_chunk_read(struct backend *backend, struct backend_snapshot *snapshot, uint64_t ino,
+		     int64_t first, int64_t last, backend_chunk_fn *fn, void *arg)
+{
+	const struct range range = { "range", "^i",	"[Cia]",
+				     "[Cit>", PAGE_BIG, { .ino = ino, .at = first, .to = last } };
+
+	return redis_range(backend, snapshot, &range, tell_chunk, TOLD(chunk));
+}
+
+static int tell_piece(void *arg, struct bytes key, struct bytes value)
+{
+	struct told *told = arg;
+	int64_t index;
+
+	key = skip(key, 9);
+	index = key_take_number(&key);
+	return told->fn.piece(told->arg, index, key_take_number(&key), value);
+}
+
+int redis_piece_read(struct backend *backend, struct backend_snapshot *snapshot, uint64_t ino,
+		     int64_t first, int64_t first_seq, backend_piece_fn *fn, void *arg)
+{
+	const struct range range = { "range",  "^i",
+				     "[Pias]", "[Pi>",
+				     PAGE_BIG, { .ino = ino, .at = first, .seq = first_seq } };
+
+	return redis_range(backend, snapshot, &range, tell_piece, TOLD(piece));
+}
+
+static int tell_setting(void *arg, struct bytes key, struct bytes value)
+{
+	_cleanup_(buf_done) struct buf name = { 0 };
+	struct told *told = arg;
+	int r;
+
+	key = skip(key, 1);
+	r = key_take_text(&key, &name);
+	return r < 0 ? r : told->fn.setting(told->arg, buf_bytes(&name), value);
+}
+
+int redis_setting_list(struct backend *backend, struct backend_snapshot *snapshot,
+		       backend_setting_fn *fn, void *arg)
+{
+	const struct range range = { "range", "", "[T]", "[T>", 0, { 0 } };
+
+	return redis_range(backend, snapshot, &range, tell_setting, TOLD(setting));
 }
 
 int redis_entry_at(const struct reply *list, size_t i, uint64_t parent,
@@ -442,28 +479,29 @@ int redis_entry_at(const struct reply *list, size_t i, uint64_t parent,
 	return node.data ? unpack_node(node, ret_node) : -ENOENT;
 }
 
+struct entries {
+	backend_entry_fn *fn;
+	void *arg;
+};
+
+static unsigned want_nothing(void *arg, const struct backend_node *node)
+{
+	(void)arg, (void)node;
+	return 0;
+}
+
+static int tell_entry(void *arg, const struct backend_entry *entry, const struct backend_node *node,
+		      const struct backend_tail *tail)
+{
+	const struct entries *entries = arg;
+
+	(void)tail;
+	return entries->fn(entries->arg, entry, node);
+}
+
 int redis_entry_list(struct backend *backend, struct backend_snapshot *snapshot, uint64_t parent,
 		     uint64_t after, backend_entry_fn *fn, void *arg)
 {
-	size_t count;
-	int r;
-
-	do {
-		struct reading reading = reading_in(backend, snapshot);
-		const struct reply *list;
-
-		r = redis_entry_page(&reading, parent, after, PAGE);
-		list = reading_answer(&reading, 0);
-		count = list->count / 3;
-		for (size_t i = 0; r == 0 && i < count; i++) {
-			_cleanup_(backend_node_done) struct backend_node node = { 0 };
-			struct backend_entry entry;
-
-			r = redis_entry_at(list, i, parent, &entry, &node);
-			after = entry.id;
-			r = r == -ENOENT ? 0 : r < 0 ? r : fn(arg, &entry, &node);
-		}
-		reading_done(&reading);
-	} while (r == 0 && count == PAGE);
-	return MIN(r, 0);
+	return redis_entry_list_tails(backend, snapshot, parent, after, UINT64_MAX, want_nothing,
+				      tell_entry, &(struct entries){ fn, arg });
 }

@@ -6,51 +6,40 @@
 
 #include "backend/redis/store.h"
 
-enum { READ_GATES = 512, READ_ANSWERS = 2 /* the first answer's place */ };
-
 struct reading {
 	struct redis *store;
 	struct backend_snapshot *snapshot;
-	struct call call;
-	unsigned gates[READ_GATES];
-	size_t gate_count;
+	struct call call; /* which has the requests */
 	struct reply reply;
 };
 
 struct reading reading_in(struct backend *backend, struct backend_snapshot *snapshot);
 void reading_done(struct reading *reading);
-/* The answer depends on what a node or key is. */
-void reading_needs_node(struct reading *reading, uint64_t ino);
-void reading_needs_key(struct reading *reading, struct bytes session, struct bytes key);
-/* The number of a key's group, for requests; the answer depends on it. */
-void reading_group(struct reading *reading, struct bytes session, struct bytes key);
 int reading_ask(struct reading *reading);
 /* The answer to a request, from 0 on. */
 const struct reply *reading_answer(const struct reading *reading, size_t i);
+/* Ask one request.  *ret_value: the answer, borrowed; missing: the error when there is none, or 0
+ * where it need not be a text. */
+int reading_one(struct reading *reading, const char *form, const struct backend_op *op, int missing,
+		struct bytes *ret_value);
 
-/* All keys of the map from one on that are before another, each with its value, in their order. */
+/* All keys of the map from one on that are before another, in their order: forms of both, and of
+ * what they depend on.  A page of them is read at a time. */
 struct range {
-	struct key from, end;
-	uint64_t ino;  /* whose they are; 0: nobody's */
-	unsigned page; /* that are read at a time */
+	const char *how; /* "range", or "orphans": of these the nodes, if they may be reaped */
+	const char *needs, *from, *to;
+	unsigned page;
+	struct backend_op op;
 };
 typedef int range_fn(void *arg, struct bytes key, struct bytes value);
-int redis_range(struct backend *backend, struct backend_snapshot *snapshot, struct range *range,
-		range_fn *fn, void *arg);
-/* The last one from a key back to another one: 1, or 0. */
-int redis_range_last(struct backend *backend, struct backend_snapshot *snapshot,
-		     struct range *range, struct reply *ret_pair);
-/* Bounds: a key, or the first behind all that begin with it. */
-struct key key_end(struct key key);
+int redis_range(struct backend *backend, struct backend_snapshot *snapshot,
+		const struct range *range, range_fn *fn, void *arg);
 
-/* A request for keys from one on that are before another. */
-void reading_range(struct reading *reading, struct bytes from, struct bytes end, unsigned most);
+void names_done(struct names *names);
 /* What an answer to "stat" says; false: there are no rows. */
 bool redis_take_stat(struct backend_snapshot *snapshot, const struct reply *found,
 		     struct bytes session, struct bytes key, struct backend_key_stat *ret_stat);
-
-/* A page of a directory's entries behind one; and one of them, which borrows from it. */
-int redis_entry_page(struct reading *reading, uint64_t parent, uint64_t after, unsigned most);
+/* One of the entries of an answer to "list", which borrows from it. */
 int redis_entry_at(const struct reply *list, size_t i, uint64_t parent,
 		   struct backend_entry *ret_entry, struct backend_node *ret_node);
 

@@ -41,27 +41,16 @@ static uint64_t find_number(const struct reply *info, const char *name)
 	return strtoull(value, NULL, 10);
 }
 
-static int server_ask(struct wire *wire, int64_t until, struct reply *ret_reply, const char *one,
-		      const char *two, const char *three)
-{
-	_cleanup_(words_done) struct words words = { 0 };
-	const char *const all[] = { one, two, three };
-
-	for (size_t i = 0; i < ARRAY_SIZE(all) && all[i]; i++)
-		words_str(&words, all[i]);
-	return wire_ask(wire, &words, until, ret_reply);
-}
-
 int redis_server_look(struct wire *wire, int64_t until, struct redis_server *ret_server)
 {
 	_cleanup_(reply_done) struct reply info = { 0 };
 	_cleanup_(reply_done) struct reply config = { 0 };
 	struct redis_server server = { 0 };
 	char value[64];
-	int r = server_ask(wire, until, &info, "INFO", NULL, NULL);
+	int r = wire_ask_str(wire, until, &info, "INFO", NULL);
 
 	if (r == 0)
-		r = server_ask(wire, until, &config, "CONFIG", "GET", "appendfsync");
+		r = wire_ask_str(wire, until, &config, "CONFIG", "GET", "appendfsync", NULL);
 	if (r < 0)
 		return r;
 	if (info.type == REPLY_ERROR)
@@ -131,20 +120,6 @@ int redis_server_judge(const struct redis *store, const struct redis_server *ser
 	return 0;
 }
 
-static int note_run(struct redis *store, struct wire *wire, int64_t until, const char *run)
-{
-	_cleanup_(words_done) struct words words = { 0 };
-	_cleanup_(reply_done) struct reply reply = { 0 };
-	int r;
-
-	words_str(&words, "HSET");
-	words_str(&words, store->keys[2]);
-	words_str(&words, "run");
-	words_str(&words, run);
-	r = wire_ask(wire, &words, until, &reply);
-	return r < 0 ? r : reply.type == REPLY_ERROR ? redis_error(store, &reply) : 0;
-}
-
 /* Wait until the log has been rewritten, which begins anew if it has failed. */
 static int rewrite(struct redis *store, struct wire *wire)
 {
@@ -154,7 +129,7 @@ static int rewrite(struct redis *store, struct wire *wire)
 	for (;;) {
 		_cleanup_(reply_done) struct reply info = { 0 };
 		char status[16];
-		int r = server_ask(wire, until, &info, "INFO", "persistence", NULL);
+		int r = wire_ask_str(wire, until, &info, "INFO", "persistence", NULL);
 
 		if (r < 0)
 			return r;
@@ -164,7 +139,7 @@ static int rewrite(struct redis *store, struct wire *wire)
 			if (asked && strcmp(status, "ok") == 0)
 				return 0;
 			reply_done(&info);
-			r = server_ask(wire, until, &info, "BGREWRITEAOF", NULL, NULL);
+			r = wire_ask_str(wire, until, &info, "BGREWRITEAOF", NULL);
 			if (r < 0)
 				return r;
 			asked = info.type != REPLY_ERROR;
@@ -187,7 +162,7 @@ int redis_server_settle(struct redis *store, struct wire *wire, int64_t until,
 
 	if (store->backend.read_only || strcmp(store->server.run, server->run) == 0)
 		return 0;
-	r = server_ask(wire, until, &known, "HGET", store->keys[2], "run");
+	r = wire_ask_str(wire, until, &known, "HGET", store->keys[2], "run", NULL);
 	if (r < 0)
 		return r;
 	if (server->aof && !reply_is(&known, server->run)) {
@@ -201,8 +176,13 @@ int redis_server_settle(struct redis *store, struct wire *wire, int64_t until,
 				    store->place, store->url->user);
 		r = r == -EACCES ? 0 : r;
 	}
-	if (r == 0 && !reply_is(&known, server->run))
-		r = note_run(store, wire, until, server->run);
+	if (r == 0 && !reply_is(&known, server->run)) {
+		reply_done(&known);
+		r = wire_ask_str(wire, until, &known, "HSET", store->keys[2], "run", server->run,
+				 NULL);
+		if (r == 0)
+			r = redis_error(store, &known);
+	}
 	if (r == 0)
 		store->server = *server;
 	return r;

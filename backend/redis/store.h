@@ -53,7 +53,6 @@
 enum {
 	REDIS_FORMAT = 1,
 	REDIS_KEYS = 10,
-	REDIS_GROUP_KEYS = 4,
 	REDIS_LANES = 16, /* connections, at most */
 	REDIS_LEASE_MS = 15000,
 	REDIS_CLIPS = 8,
@@ -135,6 +134,11 @@ struct redis {
 	} watch;
 };
 
+struct names {
+	struct buf *items;
+	size_t count, room;
+};
+
 /* What there was of a key when a snapshot first read it. */
 struct redis_clip {
 	uint64_t key;
@@ -149,13 +153,17 @@ struct backend_snapshot {
 	void *arg;
 	struct redis_clip clips[REDIS_CLIPS];
 	unsigned clip_count;
-	struct keys_found *keys; /* keys.c */
+	struct names sessions; /* in their order, once */
+	bool listed;	       /* they were found */
 };
 
 static inline struct redis *redis_of(struct backend *backend)
 {
 	return (struct redis *)backend;
 }
+
+/* feed.c: so far notes were digested. */
+uint64_t redis_feed_known(struct redis *store);
 
 static inline bool redis_is_mount(const struct redis *store)
 {

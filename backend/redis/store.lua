@@ -1,8 +1,9 @@
 -- SPDX-License-Identifier: MIT
 --
 -- What the server does for a store, each call at one instant.  store.h says which keys there are;
--- call.h how this is called: KEYS are ours, then four of each group of rows; ARGV begins with the
--- name of what is to be done.
+-- call.h how this is called: KEYS are ours; ARGV begins with what services' keys begin with, and
+-- the name of what is to be done.  Which keys of services a call is about follows from sessions
+-- and keys, and from what the server finds; a cluster, which would have to know them, is refused.
 --
 -- This is three scripts, as making functions takes a server longer than most of what they do: one
 -- that commits, one that reads, one for mounts.  A line in brackets says which have what follows.
@@ -11,9 +12,9 @@
 -- significant first, that are only cut and compared here.
 local ORDER, VALUE, META, GATE, PRINT, CHANGE, APART, LANE, MOUNT, FEED =
 	KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
-local OURS, EACH, PART, PUSH = 10, 4, 512, 7000
+local PREFIX, PART, PUSH = ARGV[1], 512, 7000
 local call, sha, sub = redis.call, redis.sha1hex, string.sub
-local at = 1
+local at = 2
 
 local function arg()
 	at = at + 1
@@ -30,14 +31,27 @@ end
 
 -- The map: what it will be, over what there is.
 
-local over = {}
+local over, known = {}, {}
 
 local function find(key)
 	local value = over[key]
 	if value == nil then
+		value = known[key]
+	end
+	if value == nil then
 		value = call('HGET', VALUE, key)
 	end
 	return value
+end
+
+-- Look all of these up at once.
+local function look_up(keys)
+	for i = 1, #keys, PART do
+		local part = call('HMGET', VALUE, unpack(keys, i, math.min(i + PART, #keys + 1) - 1))
+		for j = 1, #part do
+			known[keys[i + j - 1]] = part[j]
+		end
+	end
 end
 
 local function put(key, value)
@@ -63,7 +77,7 @@ local function number_key(value)
 	return struct.pack('>I4I4', high + 2147483648, value - high * 4294967296)
 end
 
---[ commit ]
+--[ commit read ]
 -- Whether a comes before b, byte by byte, wherever the server runs.
 local function before(a, b)
 	for i = 1, math.min(#a, #b) do
@@ -75,6 +89,7 @@ local function before(a, b)
 	return #a < #b
 end
 
+--[ commit ]
 -- The keys from one on, up to another one without it.
 local function between(from, to)
 	local found = {}
@@ -147,7 +162,7 @@ local function forget_node(ino)
 end
 
 local function put_node(ino, value, told)
-	local was = find('O' .. ino)
+	local was = find('N' .. ino) and find('O' .. ino)
 	forget_node(ino)
 	local index, node = index_of(value), node_of(value)
 	local orphan = sub(node, 45, 48) == '\0\0\0\0'
@@ -174,6 +189,46 @@ end
 
 --[ all ]
 local groups = {}
+
+local function in_name(text)
+	return string.gsub(text, '%z', '\0\255') .. '\0\0'
+end
+
+-- The group of a key.  The same key of Redis may be that of another session, whose id ends at
+-- another colon: its set of keys, and what this would have of it.
+local function group_at(session, key)
+	local place, all = PREFIX .. session .. ':', session .. ':' .. key
+	local group = { name = 'R' .. in_name(session) .. in_name(key), added = {}, others = {} }
+	if #key > 6 and sub(key, -6) == ':_hash' then
+		group.single = place .. sub(key, 1, -7) .. ':list:_hash'
+		group.listed = { place .. '_keys', sub(key, 1, -7) .. ':list' }
+		return group
+	end
+	group.single, group.list, group.ver = place .. key, place .. key .. ':list', place .. key .. ':ver'
+	group.set, group.member = place .. '_keys', key
+	local colon = string.find(all, ':', 1, true)
+	while colon do
+		if colon ~= #session + 1 then
+			group.others[#group.others + 1] = { PREFIX .. sub(all, 1, colon - 1) .. ':_keys',
+				sub(all, colon + 1) }
+		end
+		colon = string.find(all, ':', colon + 1, true)
+	end
+	return group
+end
+
+-- What comparing as a whole began with last; and whether any changes of others are in the log.
+local remembered = {}
+
+local function epoch()
+	remembered.epoch = remembered.epoch or call('HGET', META, 'epoch') or '0'
+	return remembered.epoch
+end
+
+local function is_in_log(group)
+	remembered.changes = remembered.changes or call('HLEN', CHANGE)
+	return remembered.changes > 0 and call('HEXISTS', CHANGE, group.name) == 1
+end
 
 local function print_of(group)
 	local raw = call('HGET', PRINT, group.name)
@@ -237,7 +292,7 @@ local function set_print(group, digest)
 			last = ' ' .. sha(call('LINDEX', group.list, -1))
 		end
 		call('HSET', PRINT, group.name, string.format('%s %d %s %s', group.kind, group.size,
-			call('HGET', META, 'epoch') or '0', digest) .. last)
+			epoch(), digest) .. last)
 	else
 		call('HDEL', PRINT, group.name)
 	end
@@ -259,7 +314,7 @@ local function compare(group, whole)
 	if group.size == old.size and whole == 'quick' then
 		return nil
 	elseif group.size == old.size then
-		whole = whole or old.epoch ~= (call('HGET', META, 'epoch') or '0')
+		whole = whole or old.epoch ~= epoch()
 		if not whole and sha(call('LINDEX', group.list, -1)) == old.last then
 			return nil
 		end
@@ -272,7 +327,7 @@ local function compare(group, whole)
 		return { first = 0, deleted = 0 }
 	elseif group.size > old.size then
 		return { first = old.size, added = true }
-	elseif old.epoch ~= (call('HGET', META, 'epoch') or '0') then
+	elseif old.epoch ~= epoch() then
 		set_print(group, digest)
 	end
 	return nil
@@ -299,6 +354,7 @@ local function log_change(group, change)
 		deleted = d ~= '-' and math.min(deleted or tonumber(d), tonumber(d)) or deleted
 		added = added and rewritten == '0'
 	end
+	remembered.changes = nil
 	call('HDEL', APART, group.name)
 	call('HSET', CHANGE, group.name, string.format('%d %d %s %s %d', stamp, first,
 		deleted and string.format('%d', deleted) or '-', added and '0' or '1', group.size))
@@ -584,28 +640,15 @@ local function store_group(group, n)
 end
 
 --[ all ]
--- Groups: kind (r rows, h a sidecar, n rows that are hidden), name, member, the gate of readers,
--- and which other sessions may have its keys.
+-- Groups: what is done with each, the gate of readers, session and key; or the node whose hidden
+-- rows it is.
 local function read_groups()
-	local count = number()
-	for g = 1, count do
-		local kind, base = arg(), OURS + EACH * (g - 1)
-		local group = { name = arg(), member = arg(), gate = arg(), added = {}, others = {} }
-		for i = 1, number() do
-			group.others[i] = { arg(), arg() }
-		end
-		if kind == 'r' then
-			group.single, group.list = KEYS[base + 1], KEYS[base + 2]
-			group.ver, group.set = KEYS[base + 3], KEYS[base + 4]
-		elseif kind == 'h' then
-			group.single = KEYS[base + 1]
-			group.listed = { KEYS[base + 4], sub(group.member, 1, -7) .. ':list' }
-			group.member = nil
-		else
-			group.list = KEYS[base + 1]
-			group.hidden = true
-		end
-		groups[g] = group
+	for i = 1, number() do
+		local touches, gate, session, key = arg(), arg(), arg(), arg()
+		local group = touches == 'h' and { list = sub(ORDER, 1, -2) .. 'h:' .. session,
+			hidden = true, name = session, added = {}, others = {} } or group_at(session, key)
+		group.touches, group.gate = touches, gate
+		groups[i] = group
 	end
 end
 
@@ -702,6 +745,17 @@ ops.mounts = function()
 	return ops.all
 end
 
+-- Look up the words behind here that are marked by their places: keys, and nodes with the keys in
+-- front of them, whose length begins with a zero.
+local function look_up_marked(places)
+	local keys = {}
+	for i = 1, #places, 4 do
+		local word = ARGV[at + 1 + struct.unpack('>I4', places, i)]
+		keys[#keys + 1] = string.byte(word) == 0 and index_of(word) or word
+	end
+	look_up(keys)
+end
+
 local function apply(code)
 	if code == 'a' then
 		-- behind what there is
@@ -759,11 +813,17 @@ local function apply(code)
 			put(key, false)
 		end
 	elseif code == 'n' then
-		local ino, hex, value = arg(), arg(), arg()
+		local key, hex, value = arg(), arg(), arg()
 		raise('ino', hex)
-		put_node(ino, value, ops.told)
+		put_node(sub(key, 2), value, ops.told)
 	elseif code == 'd' then
-		forget_node(arg())
+		local ino = arg()
+		forget_node(ino)
+		for _, table in ipairs({ 'X', 'C', 'P', 'M', 'I', 'A', 'B' }) do
+			for _, key in ipairs(between(table .. ino, table .. ino .. '\255')) do
+				put(key, false)
+			end
+		end
 	-- An entry: its key, its name's key, its value, its id in both spellings.
 	elseif code == 'e' then
 		local key, name, value, id, hex = arg(), arg(), arg(), arg(), arg()
@@ -785,9 +845,10 @@ local function apply(code)
 	elseif code == 'm' then
 		move_rows(group(), group(), arg(), arg() == '1')
 	elseif code == 's' then
-		local g, from, by, ino, key, bytes = group(), number(), number(), arg(), arg(), number()
+		local g, from, by, with = group(), number(), number(), arg()
+		local ino, key, bytes = arg(), arg(), number()
 		shift_rows(g, from, by)
-		if ino ~= '' then
+		if with ~= '0' then
 			shift_file(ino, key, by, bytes)
 		end
 	elseif code == 'u' then
@@ -997,14 +1058,14 @@ local function stamp_gates(gates, n, mount)
 end
 
 -- What of the rows was changed by others and is not digested.
-local function guard_groups(count, anyway)
-	for _ = 1, count do
-		local g, touches = group(), arg()
+local function guard_groups(anyway)
+	for _, g in ipairs(groups) do
+		local touches = g.touches
 		if not anyway and not g.hidden then
 			if (touches == 'r' or touches == 'a') and not settle(g, false) then
 				return false
 			end
-			if call('HEXISTS', CHANGE, g.name) == 1 then
+			if is_in_log(g) then
 				return false
 			end
 		end
@@ -1052,7 +1113,7 @@ local function commit()
 	read_groups()
 	ops.later = {}
 	ops.anyway = string.find(flags, 'y')
-	if not guard_groups(number(), string.find(flags, 'y')) then
+	if not guard_groups(ops.anyway) then
 		return { 'ESTALE' }
 	end
 	ops.told = string.format('%d', shared and tonumber(call('HGET', META, 'n') or '0') + 1 or 0)
@@ -1073,6 +1134,7 @@ local function commit()
 			end
 		end
 	end
+	look_up_marked(arg())
 	for i = 1, total do
 		apply(arg())
 	end
@@ -1099,7 +1161,7 @@ local function commit()
 	for _, later in ipairs(ops.later) do
 		later()
 	end
-	over = {}
+	over, known = {}, {}
 	if shared then
 		leave_notes(n, mount)
 	end
@@ -1150,34 +1212,8 @@ local function text_of(node, from)
 	return size >= 0 and sub(node, from + 4, from + 3 + size), from + 4 + math.max(size, 0)
 end
 
-local function in_name(text)
-	return string.gsub(text, '%z', '\0\255') .. '\0\0'
-end
-
--- The group of a state file's node; nil if it may be that of another session, too.
-local function group_of(node, prefix)
-	local session, at_key = text_of(node, 105)
-	local key = session and text_of(node, at_key)
-	if not key or string.find(session, ':') or string.find(key, ':', 1, true) and
-	   sub(key, -6) ~= ':_hash' then
-		return nil
-	end
-	local place = prefix .. session .. ':'
-	local g = { name = 'R' .. in_name(session) .. in_name(key), added = {}, others = {} }
-	if sub(key, -6) == ':_hash' then
-		if string.find(sub(key, 1, -7), ':', 1, true) then
-			return nil
-		end
-		g.single = place .. sub(key, 1, -7) .. ':list:_hash'
-	else
-		g.single, g.list, g.set, g.member = place .. key, place .. key .. ':list',
-			place .. '_keys', key
-	end
-	return g
-end
-
 -- What a node's file is: its tail, and all of its bytes if they are few.
-local function file_of(value, prefix, lenient)
+local function file_of(value, lenient)
 	local node = node_of(value)
 	local ino, kind = in_key(sub(node, 1, 8)), string.byte(node, 28)
 	if kind == 0 then
@@ -1187,10 +1223,13 @@ local function file_of(value, prefix, lenient)
 	elseif kind < 2 then
 		return '', false
 	end
-	local g = group_of(node, prefix)
-	if not g then
+	local session, at_key = text_of(node, 105)
+	local key = session and text_of(node, at_key)
+	if not key then
 		return '', false
-	elseif not settle(g, false, true) and not lenient then
+	end
+	local g = group_at(session, key)
+	if not settle(g, false, true) and not lenient then
 		fail('ESTALE')
 	end
 	look(g)
@@ -1201,19 +1240,112 @@ local function file_of(value, prefix, lenient)
 	return tail, data and #data <= 65536 and data or false
 end
 
+-- Whether an orphan is known to all other mounts to be one, and claimed by none.
+local least
+local function is_reaped(key)
+	if not least then
+		least = math.huge
+		local list = call('HGETALL', MOUNT)
+		for i = 1, #list, 2 do
+			local known = string.match(list[i + 1], '^m%S+ %d+ (%d+)')
+			if list[i] ~= ARGV[3] and known then
+				least = math.min(least, tonumber(known))
+			end
+		end
+	end
+	local claim = 'A' .. sub(key, 2)
+	return tonumber(find(key)) <= least and
+		not call('ZRANGEBYLEX', ORDER, '[' .. claim, '(' .. claim .. '\255', 'LIMIT', 0, 1)[1]
+end
+
+-- A change as the log has it (log_change()), with its name in front.
+local function change_of(name, raw)
+	return { name, string.match(raw, '^(%d+) (%d+) (%S+) (%d) (%d+)$') }
+end
+
+-- All, in the order of their names, those that were set apart last.
+local function changes()
+	local found = {}
+	for n, hash in ipairs({ CHANGE, APART }) do
+		local all, names, raw = call('HGETALL', hash), {}, {}
+		for i = 1, #all, 2 do
+			names[#names + 1] = all[i]
+			raw[all[i]] = all[i + 1]
+		end
+		table.sort(names, before)
+		for _, name in ipairs(names) do
+			local stamp, first = string.match(raw[name], '^(%d+) (%S+)')
+			local one = n == 1 and change_of(name, raw[name]) or
+				{ name, stamp, first, first, '1', '0' }
+			one[7] = n == 1 and '0' or '1'
+			found[#found + 1] = one
+		end
+	end
+	return found
+end
+
+-- What there is of a key: kind, size, and what is wrong with it.
+local function stat(g)
+	look(g)
+	return { g.kind or '', g.size, g.ambiguous and 'a' or g.kind == 'l' and g.single and g.set and
+		call('EXISTS', g.single) == 1 and 'b' or '' }
+end
+
+-- The keys that the members of a session's set may mean, behind one, each with what there is of it.
+local function keys_of(session, after, most)
+	local set, names, found = PREFIX .. session .. ':_keys', {}, {}
+	local function add(key)
+		local name = in_name(key)
+		if not names[name] and (after == '' or before(after, name)) then
+			names[name] = key
+			names[#names + 1] = name
+		end
+	end
+	for _, member in ipairs(call('TYPE', set)['ok'] == 'set' and call('SMEMBERS', set) or {}) do
+		local base = sub(member, -5) == ':list' and sub(member, 1, -6)
+		if base then
+			add(base)
+			add(base .. ':_hash')
+		end
+		if sub(member, -6) ~= ':_hash' or #member == 6 then
+			add(member)
+		end
+	end
+	table.sort(names, before)
+	for i = 1, math.min(#names, most) do
+		found[i] = { names[names[i]], stat(group_at(session, names[names[i]])) }
+	end
+	return found
+end
+
 local function answer(what, lenient)
 	if what == 'get' then
 		return find(arg())
-	elseif what == 'range' then
-		local from, to, limit, back = arg(), arg(), number(), arg()
-		local keys = back == '1' and call('ZREVRANGEBYLEX', ORDER, to, from, 'LIMIT', 0, limit) or
-			call('ZRANGEBYLEX', ORDER, from, to, 'LIMIT', 0, limit)
+	-- Keys from one on, or behind one, that are before another, each with its value, or with
+	-- what that leads to.
+	elseif what == 'range' or what == 'through' or what == 'orphans' then
+		local limit, with, from, to = number(), arg() == '1' and '[' or '(', arg(), arg()
 		local found = {}
-		for _, key in ipairs(keys) do
+		for _, key in ipairs(call('ZRANGEBYLEX', ORDER, with .. from, '(' .. to, 'LIMIT', 0, limit)) do
 			found[#found + 1] = key
-			found[#found + 1] = find(key)
+			if what == 'range' then
+				found[#found + 1] = find(key)
+			else
+				found[#found + 1] = (what == 'through' or is_reaped(key)) and
+					find('N' .. sub(key, 2))
+			end
 		end
 		return found
+	-- The last one before another.
+	elseif what == 'last' then
+		local from, to = arg(), arg()
+		local key = call('ZREVRANGEBYLEX', ORDER, '(' .. to, '[' .. from, 'LIMIT', 0, 1)[1]
+		return key and { key, find(key) } or {}
+	-- The first orphan of a key.
+	elseif what == 'orphan' then
+		local from, to = arg(), arg()
+		local key = call('ZRANGEBYLEX', ORDER, '[' .. from, '(' .. to, 'LIMIT', 0, 1)[1]
+		return key and find('N' .. find(key))
 	-- The node that an index leads to.
 	elseif what == 'by' then
 		local ino = find(arg())
@@ -1257,10 +1389,7 @@ local function answer(what, lenient)
 		end
 		return found
 	elseif what == 'stat' then
-		local g = group()
-		look(g)
-		return { g.kind or '', g.size, g.ambiguous and 'a' or g.kind == 'l' and g.single and g.set and
-			call('EXISTS', g.single) == 1 and 'b' or '' }
+		return stat(group())
 	elseif what == 'tail' then
 		local g, ino, one = group(), arg(), arg() == '1'
 		return one and document_of(g) or tail_of(g, ino)
@@ -1272,38 +1401,54 @@ local function answer(what, lenient)
 		return entry and { id, find('N' .. in_key(sub(entry, 1, 8))) } or false
 	-- Entries behind one, each with its node.
 	elseif what == 'look' then
-		local id, prefix, physical = find(arg()), arg(), arg()
+		local id, prefix = find(arg()), arg()
 		local entry = id and find(prefix .. id)
 		local value = entry and find('N' .. in_key(sub(entry, 1, 8)))
 		if not value then
 			return false
 		end
-		local tail, whole = file_of(value, physical, lenient)
+		local tail, whole = file_of(value, lenient)
 		return { id, value, tail, whole }
 	elseif what == 'list' then
-		local found = {}
-		for _, key in ipairs(call('ZRANGEBYLEX', ORDER, arg(), arg(), 'LIMIT', 0, number())) do
-			local entry = find(key)
+		local after, to, found, nodes = arg(), arg(), {}, {}
+		local keys = call('ZRANGEBYLEX', ORDER, '(' .. after, '(' .. to, 'LIMIT', 0, number())
+		look_up(keys)
+		for i, key in ipairs(keys) do
+			nodes[i] = 'N' .. in_key(sub(find(key), 1, 8))
+		end
+		look_up(nodes)
+		for i, key in ipairs(keys) do
 			found[#found + 1] = sub(key, 10)
-			found[#found + 1] = entry
-			found[#found + 1] = find('N' .. in_key(sub(entry, 1, 8)))
+			found[#found + 1] = find(key)
+			found[#found + 1] = find(nodes[i])
 		end
 		return found
 	elseif what == 'meta' then
 		return call('HMGET', META, 'ino', 'entry')
 	elseif what == 'changes' then
-		return call('HGETALL', CHANGE)
-	elseif what == 'apart' then
-		return call('HGETALL', APART)
+		return changes()
+	-- Of a key, or the first one of a session.
 	elseif what == 'change' then
-		return call('HGET', CHANGE, arg())
+		local name, whole = arg(), arg() == '1'
+		local raw = whole and call('HGET', CHANGE, name)
+		for _, one in ipairs(whole and {} or changes()) do
+			if sub(one[1], 1, #name) == name and one[7] == '0' then
+				return one
+			end
+		end
+		return raw and change_of(name, raw) or {}
+	-- The stamps of the oldest and the newest.
+	elseif what == 'waiting' then
+		local oldest, newest = math.huge, 0
+		for _, raw in ipairs(call('HVALS', CHANGE)) do
+			local stamp = tonumber((string.match(raw, '^%d+')))
+			oldest, newest = math.min(oldest, stamp), math.max(newest, stamp)
+		end
+		return newest > 0 and { oldest, newest } or { 0, 0 }
 	elseif what == 'notes' then
 		return notes_behind(number())
-	elseif what == 'mounts' then
-		return call('HGETALL', MOUNT)
-	elseif what == 'members' then
-		local set = group().set
-		return call('TYPE', set)['ok'] == 'set' and call('SMEMBERS', set) or {}
+	elseif what == 'keys' then
+		return keys_of(arg(), arg(), number())
 	end
 end
 
@@ -1326,9 +1471,7 @@ local function read()
 	if stale then
 		return { 'ESTALE', now }
 	end
-	for i = 1, number() do
-		local g = group()
-		arg()
+	for _, g in ipairs(groups) do
 		if not settle(g, false, true) and not anyway and not past then
 			return { 'ESTALE', now }
 		end
@@ -1456,20 +1599,18 @@ local function beat()
 	return { 'OK', call('HGET', META, 'settings') or '0', call('HLEN', CHANGE), list_mounts() }
 end
 
--- A file is in use here, or no longer.
+-- Files are in use here, or no longer.
 local function use()
-	local mount, on, known, key = arg(), arg(), number(), arg()
+	local mount, on, known = arg(), arg(), number()
 	if call('HEXISTS', MOUNT, mount) == 0 then
 		return { 'LOST' }
 	end
-	if on == '1' then
-		local one, two = unpack(call('HMGET', META, 'last', 'other'))
-		if newest_of_others(one, two, mount) > known then
-			return { 'ESTALE' }
-		end
-		put(key, '')
-	else
-		put(key, false)
+	local one, two = unpack(call('HMGET', META, 'last', 'other'))
+	if on == '1' and known >= 0 and newest_of_others(one, two, mount) > known then
+		return { 'ESTALE' }
+	end
+	for i = at + 1, #ARGV - 2 do
+		put(ARGV[i], on == '1' and '')
 	end
 	store_map()
 	return { call('HLEN', CHANGE) > 0 and '1' or '0' }
@@ -1506,15 +1647,61 @@ local function is_known(g)
 		call('SISMEMBER', g.set, g.member .. ':list') == 1
 end
 
+local function compare_group(g, whole)
+	if g.ver and call('EXISTS', g.ver) == 1 then
+		call('HSET', META, 'versions', '1')
+	end
+	return is_known(g) and not settle(g, whole) and 1 or 0
+end
+
+-- What keys of Redis may be: one key for each colon where a session's id may end.
 local function check()
-	local how, found = arg(), 0
-	read_groups()
-	for _, g in ipairs(groups) do
-		if g.ver and call('EXISTS', g.ver) == 1 then
-			call('HSET', META, 'versions', '1')
+	local whole, found = arg() == '1', 0
+	for i = at + 1, #ARGV - 2 do
+		local all = sub(ARGV[i], #PREFIX + 1)
+		local colon = string.find(all, ':', 1, true)
+		while colon do
+			local key = sub(all, colon + 1)
+			if sub(key, -11) == ':list:_hash' then
+				key = sub(key, 1, -12) .. ':_hash'
+			elseif sub(key, -6) == ':_hash' or key == '_keys' then
+				key = nil
+			elseif sub(key, -5) == ':list' then
+				key = sub(key, 1, -6)
+			end
+			if key then
+				found = found + compare_group(group_at(sub(all, 1, colon - 1), key), whole)
+			end
+			colon = string.find(all, ':', colon + 1, true)
 		end
-		if is_known(g) and not settle(g, how == '1' and true or how == '2' and 'quick') then
-			found = found + 1
+	end
+	return found
+end
+
+-- All that has a print, some at a time; the answer is where to go on.
+local function prints()
+	local page, found = call('HSCAN', PRINT, arg(), 'COUNT', PART), 0
+	for i = 1, #page[2], 2 do
+		local name = page[2][i]
+		local cut = string.find(name, '\0\0', 2, true)
+		local session = string.gsub(sub(name, 2, cut - 1), '%z\255', '\0')
+		local key = string.gsub(sub(name, cut + 2, -3), '%z\255', '\0')
+		found = found + compare_group(group_at(session, key), 'quick')
+	end
+	return { page[1], found }
+end
+
+-- All that is in the sets of some sessions.
+local function members()
+	local found = 0
+	arg()
+	for i = at + 1, #ARGV - 2 do
+		local set = PREFIX .. ARGV[i] .. ':_keys'
+		for _, member in ipairs(call('TYPE', set)['ok'] == 'set' and call('SMEMBERS', set) or {}) do
+			found = found + compare_group(group_at(ARGV[i], member), 'quick')
+			if sub(member, -5) == ':list' then
+				found = found + compare_group(group_at(ARGV[i], sub(member, 1, -6)), 'quick')
+			end
 		end
 	end
 	return found
@@ -1527,8 +1714,8 @@ end
 
 --[ mounts ]
 local calls = { join = join, leave = leave, beat = beat, use = use, duty = duty, turn = turn,
-	check = check, anew = anew }
-local ok, found = pcall(calls[ARGV[1]])
+	check = check, prints = prints, members = members, anew = anew }
+local ok, found = pcall(calls[ARGV[2]])
 --[ commit ]
 local ok, found = pcall(commit)
 --[ read ]

@@ -36,21 +36,13 @@ static void stir(struct redis *store)
 	pthread_mutex_unlock(&store->state.lock);
 }
 
-static int watch_ask(struct wire *wire, struct reply *ret_reply, const char *const *words,
-		     size_t count)
-{
-	_cleanup_(words_done) struct words all = { 0 };
-	int r;
-
-	for (size_t i = 0; i < count; i++)
-		words_str(&all, words[i]);
-	r = wire_ask(wire, &all, redis_now() + ANSWER_MS, ret_reply);
-	return r < 0 ? r : ret_reply->type == REPLY_ERROR ? -EACCES : 0;
-}
-
-#define ASK(wire, ret_reply, ...)                                                                  \
-	watch_ask((wire), (ret_reply), (const char *const[]){ __VA_ARGS__ },                       \
-		  ARRAY_SIZE(((const char *const[]){ __VA_ARGS__ })))
+/* Ask for what has to be granted. */
+#define ASK(wire, reply, ...)                                                                      \
+	({                                                                                         \
+		int asked_ =                                                                       \
+			wire_ask_str((wire), redis_now() + ANSWER_MS, (reply), __VA_ARGS__, NULL); \
+		asked_ < 0 ? asked_ : (reply)->type == REPLY_ERROR ? -EACCES : 0;                  \
+	})
 
 /* Tracking. */
 
@@ -130,23 +122,20 @@ static int beat_tracking(struct watch *watch)
 
 static int ask_notes(struct watch *watch)
 {
+	const char *const texts[] = {
+		"XREAD", "COUNT", "100", "BLOCK", "0", "STREAMS", watch->store->keys[9]
+	};
 	_cleanup_(words_done) struct words words = { 0 };
+	const struct words *const all = &words;
 	_cleanup_(buf_done) struct buf command = { 0 };
 	char last[48];
 	int r;
 
 	snprintf(last, sizeof(last), "%llu-18446744073709551615", (unsigned long long)watch->n);
-	words_str(&words, "XREAD");
-	words_str(&words, "COUNT");
-	words_str(&words, "100");
-	words_str(&words, "BLOCK");
-	words_str(&words, "0");
-	words_str(&words, "STREAMS");
-	words_str(&words, watch->store->keys[9]);
+	for (size_t i = 0; i < ARRAY_SIZE(texts); i++)
+		words_str(&words, texts[i]);
 	words_str(&words, last);
-	r = words.error < 0 ? words.error : words_head(&command, words.count);
-	if (r == 0)
-		r = buf_append_bytes(&command, buf_bytes(&words.buf));
+	r = words_command(&all, 1, &command);
 	return r < 0 ? r : wire_send(watch->feed, buf_bytes(&command), redis_now() + ANSWER_MS);
 }
 
@@ -218,7 +207,6 @@ static void connect_all(struct watch *watch, int64_t now)
 
 static void compare_all(struct watch *watch)
 {
-	_cleanup_(words_done) struct words none = { 0 };
 	struct redis *store = watch->store;
 	struct call call = { .store = store };
 	_cleanup_(reply_done) struct reply reply = { 0 };

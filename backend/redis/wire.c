@@ -2,7 +2,7 @@
 #include "backend/redis/wire.h"
 
 #include <errno.h>
-#include <fcntl.h>
+#include <inttypes.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -10,6 +10,8 @@
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
 #include <poll.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -138,7 +140,97 @@ int wire_send(struct wire *wire, struct bytes bytes, int64_t until)
 	return 0;
 }
 
-/* Replies. */
+/* Commands, and what replies are. */
+
+void words_add(struct words *words, struct bytes word)
+{
+	if (words->error == 0)
+		words->error = buf_printf(&words->buf, "$%zu\r\n", word.size);
+	if (words->error == 0)
+		words->error = buf_append_bytes(&words->buf, word);
+	if (words->error == 0)
+		words->error = buf_append_str(&words->buf, "\r\n");
+	words->count++;
+}
+
+void words_str(struct words *words, const char *word)
+{
+	words_add(words, bytes_str(word));
+}
+
+void words_number(struct words *words, int64_t number)
+{
+	char text[24];
+
+	words_add(words,
+		  bytes_make(text, (size_t)snprintf(text, sizeof(text), "%" PRId64, number)));
+}
+
+void words_done(struct words *words)
+{
+	buf_done(&words->buf);
+	*words = (struct words){ 0 };
+}
+
+void words_join(struct words *words, const struct words *more)
+{
+	if (words->error == 0)
+		words->error = more->error < 0 ?
+				       more->error :
+				       buf_append_bytes(&words->buf, buf_bytes(&more->buf));
+	words->count += more->count;
+}
+
+int words_command(const struct words *const *all, size_t count, struct buf *buf)
+{
+	size_t words = 0;
+	int r;
+
+	for (size_t i = 0; i < count; i++)
+		words += all[i]->count;
+	r = buf_printf(buf, "*%zu\r\n", words);
+	for (size_t i = 0; r == 0 && i < count; i++)
+		r = all[i]->error < 0 ? all[i]->error :
+					buf_append_bytes(buf, buf_bytes(&all[i]->buf));
+	return r;
+}
+
+void reply_done(struct reply *reply)
+{
+	for (size_t i = 0; i < reply->count; i++)
+		reply_done(&reply->items[i]);
+	free(reply->items);
+	buf_done(&reply->text);
+	*reply = (struct reply){ 0 };
+}
+
+const struct reply *reply_at(const struct reply *reply, size_t i)
+{
+	static const struct reply nil = { 0 };
+
+	return i < reply->count ? &reply->items[i] : &nil;
+}
+
+struct bytes reply_bytes(const struct reply *reply)
+{
+	if (reply->type != REPLY_TEXT && reply->type != REPLY_ERROR)
+		return (struct bytes){ 0 };
+	return bytes_make(reply->text.data ? reply->text.data : "", reply->text.size);
+}
+
+int64_t reply_number(const struct reply *reply)
+{
+	return reply->type == REPLY_NUMBER ? reply->number :
+	       reply->text.data		   ? strtoll(reply->text.data, NULL, 10) :
+					     0;
+}
+
+bool reply_is(const struct reply *reply, const char *text)
+{
+	return reply->type == REPLY_TEXT && bytes_equal(buf_bytes(&reply->text), bytes_str(text));
+}
+
+/* Reading them. */
 
 static int wire_fill(struct wire *wire, int64_t until)
 {
@@ -265,14 +357,24 @@ int wire_read(struct wire *wire, int64_t until, struct reply *ret_reply)
 
 int wire_ask(struct wire *wire, const struct words *words, int64_t until, struct reply *ret_reply)
 {
-	_cleanup_(buf_done) struct buf head = { 0 };
-	int r = words->error < 0 ? words->error : words_head(&head, words->count);
+	_cleanup_(buf_done) struct buf command = { 0 };
+	int r = words_command(&words, 1, &command);
 
 	if (r == 0)
-		r = buf_append_bytes(&head, buf_bytes(&words->buf));
-	if (r == 0)
-		r = wire_send(wire, buf_bytes(&head), until);
+		r = wire_send(wire, buf_bytes(&command), until);
 	return r < 0 ? r : wire_read(wire, until, ret_reply);
+}
+
+int wire_ask_str(struct wire *wire, int64_t until, struct reply *ret_reply, ...)
+{
+	_cleanup_(words_done) struct words words = { 0 };
+	va_list list;
+
+	va_start(list, ret_reply);
+	for (const char *word; (word = va_arg(list, const char *));)
+		words_str(&words, word);
+	va_end(list);
+	return wire_ask(wire, &words, until, ret_reply);
 }
 
 /* Connecting. */

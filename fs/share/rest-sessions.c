@@ -89,8 +89,8 @@ static int add_page(struct reconciling *reconciling, struct session_page *page, 
 			continue;
 		node.kind = BACKEND_SESSION;
 		node.session = session;
-		batch_entry_put(batch, node.parent, node.entry,
-				batch_keep(batch, buf_bytes(&name)), node.ino);
+		batch_entry_put(batch, node.parent, node.entry, batch_keep(batch, buf_bytes(&name)),
+				node.ino);
 		batch_node_put(batch, &node);
 	}
 	return r < 0 ? r : batch->error;
