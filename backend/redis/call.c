@@ -3,8 +3,6 @@
 
 #include <endian.h>
 #include <errno.h>
-#include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "backend/feed/gates.h"
@@ -164,7 +162,6 @@ static void say_word(struct call *call, const char *form, size_t size, const str
 {
 	struct words *words = &call->requests;
 	_cleanup_(key_done) struct key key = { 0 };
-	char digits[24];
 
 	switch (*form) {
 	case '?':
@@ -176,11 +173,6 @@ static void say_word(struct call *call, const char *form, size_t size, const str
 		return;
 	case '#':
 		words_number(words, field_of(call, op, form[1]));
-		return;
-	case '%':
-		snprintf(digits, sizeof(digits), "%016" PRIx64,
-			 (uint64_t)field_of(call, op, form[1]));
-		words_str(words, digits);
 		return;
 	case '$':
 		words_add(words, form[1] == 'd' ? op->data : op->name);

@@ -31,7 +31,7 @@ static const char *const forms[BACKEND_OP_TYPES] = {
 	[BACKEND_CHANGE_APART] = "y @n #a #t",
 	[BACKEND_CLAIM] = "c [Ni] [Aim]",
 	[BACKEND_UNCLAIM] = "D [Aim]",
-	[BACKEND_LEASE] = "l %i %a",
+	[BACKEND_LEASE] = "l =i =a",
 	[BACKEND_SETTING] = "t [Tn] $d",
 };
 
@@ -56,7 +56,7 @@ static int add_node(struct ops *ops, const struct backend_node *node)
 
 	if (node->session.data && node->key.data && node->kind >= BACKEND_SINGLE)
 		call_group(&ops->call, node->session, node->key, node->nlink ? 'p' : 'n');
-	call_say(&ops->call, "n ?[Ni] %i ?$d", OP(.ino = node->ino, .data = buf_bytes(&value)));
+	call_say(&ops->call, "n ?[Ni] ?$d", OP(.ino = node->ino, .data = buf_bytes(&value)));
 	return r;
 }
 
@@ -84,7 +84,7 @@ static int add_entry(struct ops *ops, const struct backend_op *op)
 	r = buf_append(&value, ino, sizeof(ino));
 	if (r == 0)
 		r = buf_append_bytes(&value, op->name);
-	call_say(&ops->call, "e ?[Epa] ?[Lpn] $d =a %a",
+	call_say(&ops->call, "e ?[Epa] ?[Lpn] $d",
 		 OP(.parent = op->parent, .at = op->at, .name = op->name,
 		    .data = buf_bytes(&value)));
 	return r;
@@ -157,7 +157,7 @@ static int add_op(struct ops *ops, const struct backend_op *op)
 		return 0;
 	case BACKEND_LEASE:
 		call_say(&ops->call, forms[op->type], op);
-		call_words(&ops->call, "%i %a",
+		call_words(&ops->call, "=i =a",
 			   OP(.ino = op->ino + (uint64_t)op->to, .at = op->at + op->to));
 		return 0;
 	default:

@@ -77,11 +77,6 @@ uint64_t unpack_number(const char *bytes)
 	return be64toh(number);
 }
 
-void pack_hex(uint64_t number, char hex[17])
-{
-	snprintf(hex, 17, "%016" PRIx64, number);
-}
-
 struct key pack_index(const struct backend_node *node)
 {
 	struct key key = { 0 };

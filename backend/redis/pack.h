@@ -36,7 +36,5 @@ int unpack_note(struct bytes value, struct backend_feed *ret_feed);
 /* Eight bytes with the most significant one first. */
 void pack_number(uint64_t number, char bytes[8]);
 uint64_t unpack_number(const char *bytes);
-/* A number as sixteen digits that have its order. */
-void pack_hex(uint64_t number, char hex[17]);
 
 #endif

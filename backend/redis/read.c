@@ -290,9 +290,9 @@ int redis_last_ids(struct backend *backend, struct backend_snapshot *snapshot, u
 	int r = reading_one(&reading, "meta", OP(.ino = 0), 0, &none);
 
 	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(ids); i++) {
-		const char *hex = reply_at(reading_answer(&reading, 0), i)->text.data;
+		struct bytes id = reply_bytes(reply_at(reading_answer(&reading, 0), i));
 
-		*ids[i] = hex ? strtoull(hex, NULL, 16) : 0;
+		*ids[i] = id.size == 8 ? (uint64_t)key_take_number(&id) : 0;
 	}
 	return r;
 }

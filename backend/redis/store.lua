@@ -178,11 +178,18 @@ local function put_node(ino, value, told)
 	put('N' .. ino, value)
 end
 
-local highest = {}
+local highest, height = {}, {}
 
-local function raise(what, hex)
-	local known = highest[what] or call('HGET', META, what) or string.rep('0', 16)
-	highest[what] = hex > known and hex or known
+-- Numbers as they stand in keys.
+local function raise(what, raw)
+	if not highest[what] then
+		highest[what] = call('HGET', META, what) or number_key(0)
+		height[what] = key_number(highest[what], 1)
+	end
+	local value = key_number(raw, 1)
+	if value > height[what] then
+		highest[what], height[what] = raw, value
+	end
 end
 
 -- Rows.  A group is a key of a session: what is there, and what it will be.
@@ -813,8 +820,8 @@ local function apply(code)
 			put(key, false)
 		end
 	elseif code == 'n' then
-		local key, hex, value = arg(), arg(), arg()
-		raise('ino', hex)
+		local key, value = arg(), arg()
+		raise('ino', sub(key, 2))
 		put_node(sub(key, 2), value, ops.told)
 	elseif code == 'd' then
 		local ino = arg()
@@ -824,15 +831,15 @@ local function apply(code)
 				put(key, false)
 			end
 		end
-	-- An entry: its key, its name's key, its value, its id in both spellings.
+	-- An entry: its key, its name's key, its value.
 	elseif code == 'e' then
-		local key, name, value, id, hex = arg(), arg(), arg(), arg(), arg()
+		local key, name, value = arg(), arg(), arg()
 		if find(key) or find(name) then
 			fail('EEXIST')
 		end
-		raise('entry', hex)
+		raise('entry', sub(key, 10))
 		put(key, value)
-		put(name, id)
+		put(name, sub(key, 10))
 	elseif code == 'E' then
 		local key, prefix = arg(), arg()
 		local old = find(key)
@@ -1011,8 +1018,9 @@ local function leave_notes(n, mount)
 	end
 end
 
--- The gates: what was changed behind each, and what was appended.
-local function read_gates()
+-- The gates: what was changed behind each, and what was appended.  As long as nobody else is there
+-- this is not noted: who comes begins with all that was done.
+local function read_gates(others)
 	local gates, names = {}, {}
 	for i = 1, number() do
 		local id, uses = arg(), arg()
@@ -1021,7 +1029,7 @@ local function read_gates()
 			names[#names + 1] = letter .. id
 		end
 	end
-	for i = 1, #names, 3 * PART do
+	for i = 1, others and #names or 0, 3 * PART do
 		local part = call('HMGET', GATE, unpack(names, i, math.min(i + 3 * PART, #names + 1) - 1))
 		for j = 1, #part, 3 do
 			local gate = gates[(i + j - 2) / 3 + 1]
@@ -1041,16 +1049,16 @@ local function is_unread(gates, seen, mount)
 	return false
 end
 
-local function stamp_gates(gates, n, mount)
+local function stamp_gates(gates, n, mount, others)
 	local stamps, number = {}, string.format('%d', n)
 	for _, gate in ipairs(gates) do
-		if string.find(gate.uses, 'c') then
+		if others and string.find(gate.uses, 'c') then
 			stamps[#stamps + 1], stamps[#stamps + 2] = 'c' .. gate.id, number .. ' ' .. mount
 		end
 		if string.find(gate.uses, 'r') then
 			stamps[#stamps + 1], stamps[#stamps + 2] = 'r' .. gate.id, number
 		end
-		if string.find(gate.uses, 'a') then
+		if others and string.find(gate.uses, 'a') then
 			push_pair(GATE, 'a' .. gate.id, 'b' .. gate.id, gate.a, gate.b, n, mount)
 		end
 	end
@@ -1106,7 +1114,8 @@ local function commit()
 	if shared and not string.find(flags, 's') then
 		return { 'SHARED' }
 	end
-	local gates = read_gates()
+	local others = call('HLEN', MOUNT) > 1
+	local gates = read_gates(others)
 	if shared and is_unread(gates, seen, mount) then
 		return { 'GATES', notes_behind(seen) }
 	end
@@ -1147,13 +1156,13 @@ local function commit()
 	local result = string.format('%d %d %d', n, append_base or 0, passed)
 	call('HSET', LANE, lane, string.format('%d %s', seq, result))
 	call('HSET', META, 'n', string.format('%d', n))
-	for what, hex in pairs(highest) do
-		call('HSET', META, what, hex)
+	for what, raw in pairs(highest) do
+		call('HSET', META, what, raw)
 	end
 	if ops.settings then
 		call('HINCRBY', META, 'settings', 1)
 	end
-	stamp_gates(gates, n, mount)
+	stamp_gates(gates, n, mount, others)
 	store_map()
 	for _, g in ipairs(groups) do
 		store_group(g, n)
@@ -1345,7 +1354,7 @@ local function answer(what, lenient)
 	elseif what == 'orphan' then
 		local from, to = arg(), arg()
 		local key = call('ZRANGEBYLEX', ORDER, '[' .. from, '(' .. to, 'LIMIT', 0, 1)[1]
-		return key and find('N' .. find(key))
+		return key and find('N' .. find(key)) or false
 	-- The node that an index leads to.
 	elseif what == 'by' then
 		local ino = find(arg())

@@ -18,7 +18,7 @@
 #include "fs/share/reconcile.h"
 #include "backend/base/cleanup.h"
 
-enum { TOGETHER = 1000 };
+enum { TOGETHER = 2000 };
 
 struct session_page {
 	struct tree *tree;

@@ -262,6 +262,13 @@ static int take_some(struct tree *tree, struct rest_walk *walk)
 	return r;
 }
 
+void rest_end(struct tree *tree)
+{
+	/* Who has a view of before, which may not show all files, has looked at rest.any by then. */
+	WITH_WRITE_LOCK(tree);
+	rest_done(tree);
+}
+
 /* The store says nothing of it any more. */
 static int end(struct tree *tree)
 {
@@ -269,7 +276,7 @@ static int end(struct tree *tree)
 	int r = backend_commit(tree->backend, &op, 1, BACKEND_ANYWAY);
 
 	if (r == 0)
-		rest_done(tree);
+		rest_end(tree);
 	return r;
 }
 

@@ -184,7 +184,7 @@ void settings_look(struct tree *tree)
 	if (tree->options.read_only || settings_read(tree->backend, &settings, NULL, &why) < 0)
 		return;
 	if (!settings.unadopted && tree->rest.any)
-		rest_done(tree);
+		rest_end(tree);
 	tree->rest.listed = settings.listed;
 	any = settings.quotas && !tree->quota.any;
 	for (size_t i = SETTING_MAX_SIZE; i < SETTING_LAYOUT; i++) {
