@@ -219,17 +219,42 @@ int redis_session_names(struct backend *backend, backend_name_fn *fn, void *arg)
 	return r;
 }
 
-static int find_sessions(struct backend *backend, struct backend_snapshot *snapshot)
+/* continues: one of before has begun to tell of them, and those that have come since are told as
+ * changes are. */
+static int find_sessions(struct backend *backend, struct backend_snapshot *snapshot, bool continues)
 {
 	_cleanup_(reading_done) struct reading reading = reading_in(backend, snapshot);
+	struct redis *store = redis_of(backend);
 	int r = reading_ask(&reading); /* that it has begun */
 
 	if (r < 0 || snapshot->listed)
 		return r;
-	r = redis_session_names(backend, keep_name, &snapshot->sessions);
-	names_sort(&snapshot->sessions);
+	pthread_mutex_lock(&store->state.lock);
+	if (continues) {
+		snapshot->sessions = store->state.sessions;
+		store->state.sessions = (struct names){ 0 };
+	}
+	pthread_mutex_unlock(&store->state.lock);
+	if (!snapshot->sessions.count) {
+		r = redis_session_names(backend, keep_name, &snapshot->sessions);
+		names_sort(&snapshot->sessions);
+	}
 	snapshot->listed = r == 0;
 	return r;
+}
+
+/* A list that goes on is one of a snapshot of its own, perhaps. */
+void redis_keep_sessions(struct redis *store, struct names *sessions)
+{
+	struct names old = *sessions;
+
+	pthread_mutex_lock(&store->state.lock);
+	if (sessions->count) {
+		old = store->state.sessions;
+		store->state.sessions = *sessions;
+	}
+	pthread_mutex_unlock(&store->state.lock);
+	names_done(&old);
 }
 
 /* Keys of some sessions. */
@@ -308,7 +333,7 @@ int redis_key_list(struct backend *backend, struct backend_snapshot *snapshot,
 {
 	const struct listing listing = { backend, snapshot, fn, arg };
 	const struct names *found = &snapshot->sessions;
-	int r = snapshot->listed ? 0 : find_sessions(backend, snapshot);
+	int r = snapshot->listed ? 0 : find_sessions(backend, snapshot, after_session.data);
 	size_t i = 0, count;
 
 	if (r < 0)

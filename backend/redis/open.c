@@ -51,6 +51,7 @@ static void redis_free(struct redis *store)
 		free(store->keys[i]);
 	feed_notes_done(&store->state.waiting);
 	uses_done(&store->state.uses);
+	names_done(&store->state.sessions);
 	if (store->url)
 		url_done(store->url);
 	free(store->url);

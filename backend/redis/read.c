@@ -112,8 +112,7 @@ int redis_snapshot_begin(struct backend *backend, unsigned flags,
 
 void redis_snapshot_end(struct backend *backend, struct backend_snapshot *snapshot)
 {
-	(void)backend;
-	names_done(&snapshot->sessions);
+	redis_keep_sessions(redis_of(backend), &snapshot->sessions);
 	free(snapshot);
 }
 
@@ -336,7 +335,7 @@ int redis_range(struct backend *backend, struct backend_snapshot *snapshot,
 	return MIN(r, 0);
 }
 
-/* Who is told of the rows of a table: of the columns behind the number of a node. */
+/* The function that is called for each row of a table, with the columns behind the node. */
 struct told {
 	union {
 		backend_node_fn *node;

@@ -36,6 +36,8 @@ int redis_range(struct backend *backend, struct backend_snapshot *snapshot,
 		const struct range *range, range_fn *fn, void *arg);
 
 void names_done(struct names *names);
+/* For a list that goes on in another snapshot; they are taken over. */
+void redis_keep_sessions(struct redis *store, struct names *sessions);
 /* What an answer to "stat" says; false: there are no rows. */
 bool redis_take_stat(struct backend_snapshot *snapshot, const struct reply *found,
 		     struct bytes session, struct bytes key, struct backend_key_stat *ret_stat);

@@ -71,6 +71,11 @@ struct redis_lane {
 	bool unsure;  /* whether that was done: it was given up */
 };
 
+struct names {
+	struct buf *items;
+	size_t count, room;
+};
+
 /* What a server says of itself. */
 struct redis_server {
 	char run[48]; /* another one after each start */
@@ -113,6 +118,7 @@ struct redis {
 		int64_t pending; /* changes in the log, when it was last asked */
 		unsigned turns;
 		struct uses uses;
+		struct names sessions; /* of the last list of all keys */
 		_Atomic uint64_t duty;
 		struct log_pause failing;
 	} state;
@@ -132,11 +138,6 @@ struct redis {
 		bool first; /* nobody was told of changes before */
 		int wake;   /* an eventfd: it is to stop, or to look */
 	} watch;
-};
-
-struct names {
-	struct buf *items;
-	size_t count, room;
 };
 
 /* What there was of a key when a snapshot first read it. */

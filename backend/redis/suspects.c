@@ -74,7 +74,7 @@ void redis_note_own(struct redis *store, struct bytes session, struct bytes key)
 		note_hash(store, redis_key_hash(session, buf_bytes(&list)));
 }
 
-/* A session and a key are hashed as what they are in Redis, whatever colon is between them. */
+/* The hash of a session and a key is that of both with a colon between them, as in Redis. */
 static bool is_own(const struct redis *store, struct bytes key)
 {
 	const size_t before = strlen(store->prefix);
