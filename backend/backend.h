@@ -299,6 +299,7 @@ struct backend_op {
 struct backend_append {
 	struct bytes session;
 	struct bytes key;
+	uint64_t ino;	  /* of the list */
 	int64_t expected; /* the index of its first row, as far as the model knows */
 	/* Once the batch is committed: */
 	int64_t first;	/* what it has become */
@@ -842,6 +843,8 @@ struct backend {
 	/* It was opened so, or the store was found damaged: then nothing is written any more, every
 	 * commit answers -EROFS, and what can be read is served. */
 	atomic_bool read_only;
+	/* Moves whenever settings may have changed; 0: where that is not known. */
+	_Atomic uint64_t settings;
 	/* As backend_init() has filled them. */
 	struct backend_scans scans;
 	struct backend_joined joined;

@@ -68,7 +68,7 @@ static void use_all(struct feed_gates *gates)
 	gates->count = FEED_GATES;
 }
 
-static void add_op(struct feed_gates *gates, const struct backend_op *op, bool append,
+static void add_op(struct feed_gates *gates, const struct backend_op *op, bool append, bool placed,
 		   const struct before *before)
 {
 	const unsigned changed = GATE_WHOLE | GATE_CHANGED;
@@ -81,7 +81,10 @@ static void add_op(struct feed_gates *gates, const struct backend_op *op, bool a
 	}
 	switch (op->type) {
 	case BACKEND_ROW_INSERT:
-		use_key(gates, op->session, op->key, append ? GATE_APPENDED : changed);
+		use_key(gates, op->session, op->key,
+			!append ? changed :
+			placed	? GATE_WHOLE | GATE_APPENDED :
+				  GATE_APPENDED);
 		return;
 	case BACKEND_ROW_PUT:
 	case BACKEND_ROW_DELETE:
@@ -101,7 +104,7 @@ static void add_op(struct feed_gates *gates, const struct backend_op *op, bool a
 		use_key(gates, op->node->session, op->node->key, changed);
 		return;
 	case BACKEND_NODE_SET:
-		use_node(gates, op->node->ino, changed);
+		use_node(gates, op->node->ino, S_ISDIR(op->node->mode) ? changed : GATE_SET);
 		if (S_ISDIR(op->node->mode))
 			use_key(gates, op->node->session, op->node->key, changed);
 		return;
@@ -137,11 +140,11 @@ static void add_op(struct feed_gates *gates, const struct backend_op *op, bool a
 	}
 }
 
-void feed_gates_add(struct feed_gates *gates, const struct backend_batch *batch,
+void feed_gates_add(struct feed_gates *gates, const struct backend_batch *batch, bool placed,
 		    const struct before *before)
 {
 	for (size_t i = 0; i < batch->count; i++)
-		add_op(gates, &batch->ops[i], batch->append, before);
+		add_op(gates, &batch->ops[i], batch->append, placed, before);
 }
 
 bool feed_gates_are_in(const struct feed_gates *gates, const struct feed_gates *others)

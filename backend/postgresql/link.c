@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "backend/postgresql/error.h"
+#include "backend/postgresql/message.h"
 #include "backend/sql/clock.h"
 #include "backend/url/url.h"
 #include "backend/base/cleanup.h"
@@ -30,9 +31,10 @@ enum {
 
 struct sql_link {
 	PGconn *conn;
-	int timeout;	/* milliseconds */
-	int64_t until;	/* when to give up waiting; 0: after the timeout */
-	bool lost;	/* what has come may be half an answer */
+	int timeout;   /* milliseconds */
+	int64_t until; /* when to give up waiting; 0: after the timeout */
+	bool lost;     /* what has come may be half an answer */
+	struct pg_message message;
 	char *sentence; /* about the last error; NULL: the connection's */
 };
 
@@ -171,7 +173,10 @@ static int wait_for(struct sql_link *link, bool writing)
  * that answers: a pooler between would mix the sessions of several. */
 static int link_judge(struct sql_link *link, char **ret_why)
 {
-	static const char question[] = "SELECT pg_is_in_recovery(), pg_backend_pid()";
+	static const char question[] =
+		"SELECT pg_is_in_recovery(), pg_backend_pid(), current_setting("
+		"'synchronous_commit') <> 'off' AND EXISTS (SELECT 1 FROM pg_catalog.pg_proc WHERE "
+		"proname = 'pg_logical_emit_message' AND has_function_privilege(oid, 'EXECUTE'))";
 	struct bytes columns[SQL_COLUMNS] = { 0 };
 	struct sql_answer *answer = NULL;
 	int r;
@@ -199,6 +204,7 @@ static int link_judge(struct sql_link *link, char **ret_why)
 				"name the server itself");
 	else
 		r = 0;
+	link->message.flushes = r == 0 && *columns[2].data == 't';
 	pg_answer_done(answer);
 	return r;
 }
@@ -261,6 +267,7 @@ void pg_link_until(struct sql_link *link, int64_t until)
 void pg_link_close(struct sql_link *link)
 {
 	PQfinish(link->conn);
+	pg_message_done(&link->message);
 	free(link->sentence);
 	free(link);
 }
@@ -291,6 +298,13 @@ static int fail(struct sql_link *link, PGresult *result)
 	return r == -ENOTCONN ? lose(link) : r;
 }
 
+static bool is_good(const PGresult *result)
+{
+	const ExecStatusType status = PQresultStatus(result);
+
+	return status == PGRES_COMMAND_OK || status == PGRES_TUPLES_OK;
+}
+
 int pg_link_next(struct sql_link *link, struct sql_answer **ret_answer)
 {
 	struct sql_answer *answer;
@@ -298,6 +312,10 @@ int pg_link_next(struct sql_link *link, struct sql_answer **ret_answer)
 	int r = next_result(link, &result);
 
 	*ret_answer = NULL;
+	while (r == 0 && result && pg_message_hides(&link->message) && is_good(result)) {
+		PQclear(result);
+		r = next_result(link, &result);
+	}
 	if (r < 0 || !result)
 		return r;
 	switch (PQresultStatus(result)) {
@@ -320,22 +338,54 @@ int pg_link_next(struct sql_link *link, struct sql_answer **ret_answer)
 	return 1;
 }
 
-int pg_link_send(struct sql_link *link, struct bytes statements)
+static int send_text(struct sql_link *link, const char *text)
 {
-	_cleanup_(freep) char *text = bytes_dup(statements);
-	struct sql_answer *answer;
-	int r;
+	int r = PQsendQuery(link->conn, text) ? 0 : lose(link);
 
-	if (!text)
-		return -ENOMEM;
-	/* An error of what was asked before is nobody's. */
-	while ((r = pg_link_next(link, &answer)) && r != -ENOTCONN)
-		pg_answer_done(answer);
-	if (r == 0 && !PQsendQuery(link->conn, text))
-		r = lose(link);
 	while (r == 0 && (r = PQflush(link->conn)) != 0)
 		r = r < 0 ? lose(link) : wait_for(link, true);
 	return r;
+}
+
+static int prepare(void *arg, unsigned number, const char *shape)
+{
+	_cleanup_(freep) char *text = shape ? str_printf("PREPARE sessfs_%u AS %s", number, shape) :
+					      strdup("DEALLOCATE ALL");
+	struct sql_link *link = arg;
+	PGresult *result;
+	bool good = true;
+	int r = text ? send_text(link, text) : -ENOMEM;
+
+	while (r == 0 && (r = next_result(link, &result)) == 0 && result) {
+		good &= is_good(result);
+		PQclear(result);
+	}
+	return r < 0 || good ? r : -EINVAL;
+}
+
+/* Whether an error spoils nothing: a snapshot that ends is not needed any more. */
+static bool may_prepare(const struct sql_link *link, struct bytes statements)
+{
+	static const char end[] = "COMMIT;";
+
+	return PQtransactionStatus(link->conn) == PQTRANS_IDLE ||
+	       (!link->message.later && statements.size >= strlen(end) &&
+		memcmp(statements.data, end, strlen(end)) == 0);
+}
+
+int pg_link_send(struct sql_link *link, struct bytes statements)
+{
+	_cleanup_(buf_done) struct buf text = { 0 };
+	struct sql_answer *answer;
+	int r;
+
+	/* An error of what was asked before is nobody's. */
+	while ((r = pg_link_next(link, &answer)) && r != -ENOTCONN)
+		pg_answer_done(answer);
+	if (r == 0)
+		r = pg_message_say(&link->message, statements,
+				   may_prepare(link, statements) ? prepare : NULL, link, &text);
+	return r < 0 ? r : send_text(link, text.data);
 }
 
 static int digit(char byte)

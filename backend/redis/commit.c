@@ -148,7 +148,7 @@ static int add_ops(struct commit *commit, const struct backend_op *ops, size_t c
 	for (size_t i = 0; r == 0 && commit->shared && i < count; i++)
 		r = commit_judge(commit, &ops[i]);
 	if (r == 0)
-		feed_gates_add(&commit->ops.gates, &block, &commit->before);
+		feed_gates_add(&commit->ops.gates, &block, false, &commit->before);
 	for (size_t i = 0; r == 0 && i < count; i++) {
 		r = ops_add(&commit->ops, &ops[i]);
 		if (r == 0 && commit->shared)
@@ -250,7 +250,7 @@ static void add_head(struct commit *commit, const struct redis_lane *lane)
 			continue;
 		words_number(head, i);
 		snprintf(flags, sizeof(flags), "-%s%s%s%s", uses & GATE_CHANGED ? "c" : "",
-			 uses & GATE_APPENDED ? "a" : "", uses & GATE_WHOLE ? "w" : "",
+			 uses & (GATE_APPENDED | GATE_SET) ? "a" : "", uses & GATE_WHOLE ? "w" : "",
 			 ops->reads[i] ? "r" : "");
 		words_str(head, flags);
 	}

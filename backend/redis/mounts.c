@@ -188,6 +188,7 @@ static int beat(struct redis *store, int64_t lease, const char *untold, const ch
 	store->state.stirred |=
 		settings != store->state.settings || reply_number(reply_at(&reply, 2)) > 0;
 	store->state.settings = settings;
+	store->backend.settings = settings + 1;
 	store->state.pending = reply_number(reply_at(&reply, 2));
 	if (store->state.stirred)
 		pthread_cond_broadcast(&store->state.moved);

@@ -13,14 +13,15 @@
  *	PREFIX SESSION:KEY:list:_hash	its sidecar, the key KEY:_hash here
  *	PREFIX SESSION:_keys		a set: KEY of each single, KEY:list of each list
  *
- * PREFIX is "agentscope:session:" unless the URL says otherwise.  All else is under sessfs:PREFIX - an ordered map as that of the store in memory (o its keys in
- * order, v their values), m what the store says of itself, g gates (backend/feed/gates.h), f a
- * print of each key's rows as we have left them, c changes of others that were found by it, p those
- * set apart, l lanes, w mounts, s what mounts leave for each other, h:INO hidden rows.
+ * PREFIX is "agentscope:session:" unless the URL says otherwise.  All else is under sessfs:PREFIX:
+ * an ordered map as that of the store in memory (o its keys in order, v their values), m what the
+ * store says of itself, g gates (backend/feed/gates.h), f a print of each key's rows as we have
+ * left them, c changes of others that were found by it, p those set apart, l lanes, w mounts, s
+ * what mounts leave for each other, h:INO hidden rows.
  *
- * A server does one thing at a time, and each call of ours is one script (store.lua has them): so a commit is
- * whole, and commits have one order, which n numbers.  A commit fails if a gate that it depends on
- * was moved by one of another mount that this mount has not read.
+ * A server does one thing at a time, and each call of ours is one script (store.lua has them): so a
+ * commit is whole, and commits have one order, which n numbers.  A commit fails if a gate that it
+ * depends on was moved by one of another mount that this mount has not read.
  *
  * There are no snapshots.  The first read of one takes the number of the last commit; each further
  * one is -ESTALE if what it reads was changed by a later one.  Rows that were only added since are
@@ -33,8 +34,8 @@
  * Other programs' changes are found by comparing a key with its print: when the server tells that
  * the key was written (watch.c), and when it is read or written.  A save compares all of it.
  *
- * wire.c and reply.c are the protocol, conn.c the connections, call.c calls of the scripts, server.c
- * what server it is and what it promises.
+ * wire.c is the protocol, conn.c the connections, call.c calls of the scripts, server.c what server
+ * it is and what it promises.
  *
  * Lock order: telling, state.lock, pool.lock.
  */

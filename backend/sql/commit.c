@@ -148,7 +148,7 @@ static int commit_try(struct sql *store, struct sql_request *first, struct sql_r
 {
 	int r = sql_transaction(store, first, end, NULL, ret_failed);
 
-	if (r == SQL_NOTE_FAILED) {
+	if (r == SQL_NOTE_FAILED || (r == -EEXIST && store->writer.placed)) {
 		rollback(store);
 		r = store->writer.link ?
 			    sql_ask(store, store->writer.link,

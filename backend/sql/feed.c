@@ -81,7 +81,8 @@ static int say_rows(const struct saying *saying, const struct backend_feed *feed
 		sql_text(feed->key.data ? feed->key : BYTES("")),
 	};
 	_cleanup_(buf_done) struct buf slot = { 0 };
-	int r = saying->first(saying->arg, feed, &words->first);
+	uint64_t node = feed->node;
+	int r = saying->first(saying->arg, feed, &words->first, &node);
 
 	if (r == 0 && words->first.size)
 		r = buf_printf(&words->end, "%.*s + %" PRIu64, (int)words->first.size,
@@ -90,6 +91,8 @@ static int say_rows(const struct saying *saying, const struct backend_feed *feed
 		r = say_words(saying, &words->end, SQL_FEED_END_OF, key, ARRAY_SIZE(key));
 	if (r < 0 || feed->node)
 		return r;
+	if (node)
+		return buf_printf(&words->node, "%" PRIu64, node);
 	r = sql_slot(&state, &slot);
 	return r < 0 ? r :
 		       say_words(saying, &words->node, SQL_FEED_NODE_OF,
@@ -381,6 +384,7 @@ static int take_others(struct sql *store, struct sql_answer **answers, uint64_t 
 	if (r == 0)
 		r = take_mounts(store, answers[MOUNTS], (uint64_t)sql_int(ends[END_NEWEST]),
 				&store->state.seen);
+	store->state.turn = state->turn;
 	store->state.lost = here ? 0 : number;
 	store->state.alone = r == 0 && !store->state.seen.count;
 	/* Of one that was ended it stays what it was, so that it commits nothing. */

@@ -8,7 +8,8 @@
 #include "backend/sql/packet.h"
 
 /* Where the rows of a note begin. */
-typedef int sql_first_fn(void *arg, const struct backend_feed *feed, struct buf *words);
+typedef int sql_first_fn(void *arg, const struct backend_feed *feed, struct buf *words,
+			 uint64_t *ret_node);
 
 /* Say the notes of a transaction with this number.  They cannot be made if this mount has ended:
  * SQL_LOST; nor, unless changed is NULL, if other programs have changed one of those keys

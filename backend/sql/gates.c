@@ -52,29 +52,36 @@ static int say_used(struct buf *words, const struct feed_gates *gates, unsigned 
 	return r < 0 ? r : buf_append_byte(words, ')');
 }
 
-/* That something has changed of which this mount knows nothing. */
-static int say_unread(struct sql *store, const struct feed_gates *gates, struct buf *words)
+/* That a stamp is of a transaction of which this mount knows nothing. */
+static int say_unread(struct sql *store, struct buf *words, const char *mount, const char *number)
 {
-	const struct sql_lanes *seen = &store->state.seen;
-	const unsigned whole = count_uses(gates, GATE_WHOLE);
 	int r;
 
 	pthread_mutex_lock(&store->state.lock);
-	r = sql_lanes_say(words, seen, "mount", "number");
+	r = sql_lanes_say(words, &store->state.seen, mount, number);
+	pthread_mutex_unlock(&store->state.lock);
+	return r;
+}
+
+/* That something has changed of which it knows nothing. */
+static int say_changed(struct sql *store, const struct feed_gates *gates, struct buf *words)
+{
+	const unsigned whole = count_uses(gates, GATE_WHOLE);
+	int r = say_unread(store, words, "mount", "number");
+
 	if (r == 0 && whole)
 		r = buf_append_str(words, " OR (");
 	if (r == 0 && whole)
-		r = sql_lanes_say(words, seen, "appender", "appended");
-	pthread_mutex_unlock(&store->state.lock);
+		r = say_unread(store, words, "appender", "appended");
 	if (r == 0 && whole && whole != gates->count)
 		r = say_used(words, gates, GATE_WHOLE, " AND ");
 	return r < 0 || !whole ? r : buf_append_byte(words, ')');
 }
 
-static int say_stamp(struct buf *words, const struct feed_gates *gates, enum gate_use use,
+static int say_stamp(struct buf *words, const struct feed_gates *gates, unsigned uses,
 		     const char *column, uint64_t value)
 {
-	const unsigned count = count_uses(gates, use);
+	const unsigned count = count_uses(gates, uses);
 	int r;
 
 	if (!count)
@@ -83,8 +90,32 @@ static int say_stamp(struct buf *words, const struct feed_gates *gates, enum gat
 		return buf_printf(words, ", %s = %" PRIu64, column, value);
 	r = buf_printf(words, ", %s = CASE WHEN ", column);
 	if (r == 0)
-		r = say_used(words, gates, use, "");
+		r = say_used(words, gates, uses, "");
 	return r < 0 ? r : buf_printf(words, " THEN %" PRIu64 " ELSE %s END", value, column);
+}
+
+/* Where fields are set, and something that was appended or set before was not read, the stamp must
+ * not hide that: it is one that nobody has read. */
+static int say_appender(struct sql *store, struct buf *words, const struct feed_gates *gates,
+			bool checked)
+{
+	const unsigned uses = GATE_APPENDED | GATE_SET | GATE_CHANGED;
+	int r;
+
+	if (!checked || !count_uses(gates, GATE_SET))
+		return say_stamp(words, gates, uses, "appender", store->number);
+	r = buf_append_str(words, ", appender = CASE WHEN ");
+	if (r == 0)
+		r = say_used(words, gates, GATE_SET, "");
+	if (r == 0)
+		r = buf_append_str(words, " AND (");
+	if (r == 0)
+		r = say_unread(store, words, "appender", "appended");
+	if (r == 0)
+		r = buf_printf(words, ") THEN %" PRId64 " WHEN ", INT64_MAX);
+	if (r == 0)
+		r = say_used(words, gates, uses, "");
+	return r < 0 ? r : buf_printf(words, " THEN %" PRIu64 " ELSE appender END", store->number);
 }
 
 void sql_gates_say(struct sql_packet *packet, const struct feed_gates *gates, int64_t number,
@@ -102,14 +133,15 @@ void sql_gates_say(struct sql_packet *packet, const struct feed_gates *gates, in
 	if (r == 0)
 		r = say_stamp(&stamps, gates, GATE_CHANGED, "number", n);
 	if (r == 0)
-		r = say_stamp(&stamps, gates, GATE_APPENDED, "appender", mount);
+		r = say_appender(store, &stamps, gates, checked);
 	if (r == 0)
-		r = say_stamp(&stamps, gates, GATE_APPENDED, "appended", n);
+		r = say_stamp(&stamps, gates, GATE_APPENDED | GATE_SET | GATE_CHANGED, "appended",
+			      n);
 	if (r == 0 && checked)
-		r = say_unread(store, gates, &unread);
+		r = say_changed(store, gates, &unread);
 	packet_say(packet, SQL_HEAD_FAILED, checked ? SQL_GATES_ENTER : SQL_GATES_STAMP,
 		   SQL_VALUES(sql_words(buf_bytes(&all)), sql_words(buf_bytes(&stamps)),
-			      sql_words(buf_bytes(&unread)), sql_id(mount)));
+			      sql_words(buf_bytes(&unread))));
 	if (packet->r == 0)
 		packet->r = r;
 }

@@ -10,7 +10,7 @@
 /* Lock them; at_once: or fail with -EBUSY. */
 void sql_gates_say_lock(struct sql_packet *packet, const struct feed_gates *gates, bool at_once);
 /* Leave the number of the transaction; checked: fail with SQL_HEAD_FAILED if something there has
- * changed that was not read, or if another mount has the turn. */
+ * changed that was not read. */
 void sql_gates_say(struct sql_packet *packet, const struct feed_gates *gates, int64_t number,
 		   bool checked);
 

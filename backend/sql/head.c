@@ -42,7 +42,7 @@ static int lock_gates(struct transaction *transaction, const struct backend_batc
 
 	for (;;) {
 		for (size_t i = 0; i < count; i++)
-			feed_gates_add(&gates, batches[i], &transaction->before);
+			feed_gates_add(&gates, batches[i], false, &transaction->before);
 		if (r < 0 || (locked.count && feed_gates_are_in(&gates, &locked)))
 			break;
 		locked = gates;
@@ -96,14 +96,33 @@ static void say_triggers(struct transaction *transaction)
 }
 
 /* What of the transactions of others is known decides what it is checked for. */
-static uint64_t begin(struct transaction *transaction)
+static void begin(struct transaction *transaction)
 {
 	struct sql *store = transaction->store;
-	uint64_t epoch;
 
 	pthread_mutex_lock(&store->state.lock);
 	transaction->applied.number = store->writer.lane + 1;
 	transaction->applied.shared = !store->guest && !store->state.alone;
+	pthread_mutex_unlock(&store->state.lock);
+	store->writer.placed = false;
+}
+
+/* Whether another mount was seen to have the turn: then this one asks before it goes on. */
+static bool others_turn(struct sql *store)
+{
+	bool others;
+
+	pthread_mutex_lock(&store->state.lock);
+	others = store->state.turn && store->state.turn != store->number;
+	pthread_mutex_unlock(&store->state.lock);
+	return others;
+}
+
+static uint64_t epoch_of(struct sql *store)
+{
+	uint64_t epoch;
+
+	pthread_mutex_lock(&store->state.lock);
 	epoch = store->state.epoch;
 	pthread_mutex_unlock(&store->state.lock);
 	return epoch;
@@ -114,9 +133,14 @@ int transaction_say_head(struct transaction *transaction,
 {
 	struct sql *store = transaction->store;
 	struct sql_packet *packet = &transaction->packet;
-	const uint64_t epoch = begin(transaction);
+	const uint64_t epoch = epoch_of(store);
 	int r = 0;
 
+	begin(transaction);
+	if (transaction->applied.shared && others_turn(store))
+		return SQL_NOTE_FAILED;
+	/* What other programs have changed must be known. */
+	transaction->placed = store->triggers && !store->writer.crowded && !others_wait(store);
 	/* Before it begins: that it is so still is checked then. */
 	if (transaction_needs_before(transaction))
 		r = sql_before_ask(store, &transaction->before, store->writer.link, batches, count);
@@ -130,7 +154,8 @@ int transaction_say_head(struct transaction *transaction,
 		return r;
 	}
 	for (size_t i = 0; i < count; i++)
-		feed_gates_add(&transaction->gates, batches[i], &transaction->before);
+		feed_gates_add(&transaction->gates, batches[i], transaction->placed,
+			       &transaction->before);
 	if (at_once && transaction->gates.count)
 		sql_gates_say_lock(packet, &transaction->gates, at_once);
 	say_gates(transaction, true);

@@ -42,6 +42,7 @@ void sql_state_learn(struct sql *store, struct sql_state *state)
 	state->feed |= store->state.lost_notes;
 	news = state->feed || state->changes || state->settings != store->state.settings;
 	store->state.changes = state->changes;
+	store->state.turn = state->turn;
 	store->state.settings = MAX(store->state.settings, state->settings);
 	store->state.stirred |= news;
 	if (news)

@@ -3,27 +3,9 @@
 #define BACKEND_SQL_STORE_H
 
 /*
- * A store on an SQL server.  commit.c, mounts.c and changes.h explain how it works.  It has no
- * limit of size (a server says itself how much room there is), no reader snapshot, no repair.
- * Each file does one thing for it:
- *
- *   open.c     open and close: the connections, the tables, the handle's row in sessfs_mount
- *   schema.c   our tables; the rows' table as we find it; triggers.c its triggers
- *   text.c     every statement that runs more than once, as one table (texts.h), and values in them
- *   conn.c     connections: the pool of those that read, and answers
- *   cursor.c   questions in a snapshot, page by page
- *   snapshot.c, read.c, sessions.c, join.c   the reading half of backend.h
- *   commit.c   the writing half: group commit, lanes, what is tried again
- *   transaction.c   one transaction of several batches
- *   gates.c    what it depends on; lanes.c what was read of other mounts'
- *   packet.c   statements that go together, and what a failure of each means
- *   apply.c    operations as SQL
- *   before.c   the state before operations, for notes
- *   feed.c     notes: listing them, leaving them
- *   mounts.c   which mounts there are: leases, turn, duty, locks
- *   uses.c     which files are in use
- *   watch.c    the thread that asks the server what is new
- *   changes.c  changes of other programs
+ * A store on an SQL server.  commit.c, mounts.c and changes.h explain how it works; what each file
+ * does is said in sql.h.  It has no limit of size (a server says itself how much room there is), no
+ * reader snapshot, no repair.
  *
  * Lock order: queue.lock (or being the writer), aside.lock, listing, state.lock, pool.lock.
  * writer.link is the writer's, watch.link the watching thread's, aside.link under aside.lock.
@@ -107,6 +89,10 @@ struct sql {
 		uint64_t entry;
 		bool unsure; /* whether the last transaction was committed: there is no link */
 		int silent;  /* whether the triggers are off on it: -1 not known */
+		/* Appends that have to find where their rows come, until one expects that; and
+		 * whether the last transaction had one that did. */
+		unsigned crowded;
+		bool placed;
 	} writer;
 
 	/* What is known of the others. */
@@ -123,6 +109,7 @@ struct sql {
 		bool listed_removal;
 		bool untold_known; /* others do not know how far that is */
 		uint64_t settings;
+		uint64_t turn;
 		bool changes; /* other programs' changes wait */
 		bool stirred; /* there is news for change_wait() */
 		struct feed_notes waiting;
@@ -160,6 +147,7 @@ struct sql {
 		struct sql_link *link;
 		struct sql_link *still; /* with a snapshot from the last heartbeat */
 		bool waking;
+		_Atomic int64_t looked_at; /* sql_milliseconds() of its last look that succeeded */
 	} watch;
 
 	/* What change_list() has told last of changes by anybody: what of it is digested. */

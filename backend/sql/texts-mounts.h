@@ -8,11 +8,10 @@
 SQL(SQL_HEAD, "UPDATE sessfs_store SET guard = CASE WHEN epoch = ?1 AND turn IN (0, ?2) "
 	"THEN 0 END WHERE id = 1")
 /* And of one that is not (gates.c): ?1 gates, ?2 what is noted there, ?3 that something has changed
- * that this mount, ?4, has not read. */
+ * that this mount has not read. */
 SQL(SQL_GATES_LOCK, "SELECT gate FROM sessfs_gate WHERE gate IN (?1) ORDER BY gate {locked}")
 SQL(SQL_GATES_AT_ONCE, "SELECT gate FROM sessfs_gate WHERE gate IN (?1) ORDER BY gate {at_once}")
-SQL(SQL_GATES_ENTER, "UPDATE sessfs_gate SET guard = CASE WHEN ?3 OR (SELECT turn FROM "
-	"sessfs_store WHERE id = 1) NOT IN (0, ?4) THEN NULL ELSE 0 END?2 "
+SQL(SQL_GATES_ENTER, "UPDATE sessfs_gate SET guard = CASE WHEN ?3 THEN NULL ELSE 0 END?2 "
 	"WHERE gate IN (?1){in_order}")
 SQL(SQL_GATES_STAMP, "UPDATE sessfs_gate SET guard = 0?2 WHERE gate IN (?1){in_order}")
 /* The end of one that leaves no notes: ?2 its number.  The mount has been heard of then, too. */

@@ -19,7 +19,7 @@ struct transaction {
 	struct sql_request *first;
 	const struct sql_request *unguarded; /* guard_requests() */
 	struct buf changed;		     /* what the first note depends on, of other programs */
-	bool locked;			     /* the gates were, before anything was read */
+	bool placed;			     /* rows come where they are expected, or not at all */
 	bool begun;			     /* the head has been sent and has succeeded */
 	size_t failed;
 };

@@ -265,10 +265,11 @@ static int say_append(struct transaction *transaction, const struct backend_batc
 	return r;
 }
 
-/* Whether a batch is said so: a mount that is alone knows where its rows come. */
+/* Whether a batch is said so: a mount that is alone, or was when it appended last, knows where its
+ * rows come. */
 static bool comes_behind(const struct transaction *transaction, const struct backend_batch *batch)
 {
-	return batch->append && transaction->applied.shared;
+	return batch->append && transaction->applied.shared && !transaction->placed;
 }
 
 /* Whether where an operation's row comes decides what it does. */
@@ -293,8 +294,9 @@ static int apply_append(struct transaction *transaction, const struct backend_ba
 	return r == 0 && is_full(transaction) ? flush_part(transaction) : r;
 }
 
-/* Where the rows of a note begin, which are those of a batch that comes behind others. */
-static int say_first(void *arg, const struct backend_feed *feed, struct buf *words)
+/* Of which file the rows of a note are that come behind others, and where they begin. */
+static int say_first(void *arg, const struct backend_feed *feed, struct buf *words,
+		     uint64_t *ret_node)
 {
 	const struct transaction *transaction = arg;
 	const struct sql_request *request = transaction->first;
@@ -308,12 +310,14 @@ static int say_first(void *arg, const struct backend_feed *feed, struct buf *wor
 	for (; request; request = request->next, number++) {
 		const struct backend_append *append = request->batch->append;
 
-		if (append && comes_behind(transaction, request->batch) &&
-		    feed_same_bytes(append->session, feed->session) &&
+		if (append && feed_same_bytes(append->session, feed->session) &&
 		    feed_same_bytes(append->key, feed->key))
 			break;
 	}
 	if (!request)
+		return 0;
+	*ret_node = request->batch->append->ino;
+	if (!comes_behind(transaction, request->batch))
 		return 0;
 	r = buf_printf(&text, "{first %u} + %lld%c", number,
 		       (long long)(feed->first - request->batch->append->expected), '\0');
@@ -336,6 +340,7 @@ static int apply_block(struct transaction *transaction, const struct sql_request
 	if (batch->append) {
 		batch->append->first = batch->append->expected;
 		batch->append->bytes = 0;
+		transaction->store->writer.placed |= transaction->placed;
 	}
 	r = ask_digests(transaction, batch, &asked);
 	if (r == 0 && store->guest)
@@ -431,6 +436,24 @@ static int list_batches(struct sql_request *first, const struct sql_request *end
 	return 0;
 }
 
+/* An append that has found others' rows before its own will do so again. */
+static void learn_crowd(struct transaction *transaction, const struct sql_request *end)
+{
+	enum { CROWDED = 16 };
+	unsigned *crowded = &transaction->store->writer.crowded;
+
+	for (const struct sql_request *request = transaction->first; request != end;
+	     request = request->next)
+		if (comes_behind(transaction, request->batch)) {
+			const struct backend_append *append = request->batch->append;
+
+			if (append->first != append->expected)
+				*crowded = CROWDED;
+			else if (*crowded)
+				--*crowded;
+		}
+}
+
 static void transaction_done(struct transaction *transaction)
 {
 	packet_done(&transaction->packet);
@@ -476,6 +499,7 @@ int sql_transaction(struct sql *store, struct sql_request *first, struct sql_req
 		store->writer.lane = transaction.applied.number;
 		store->writer.ino = MAX(store->writer.ino, transaction.applied.leased_ino);
 		store->writer.entry = MAX(store->writer.entry, transaction.applied.leased_entry);
+		learn_crowd(&transaction, end);
 	}
 	if (transaction.failed < number) {
 		*ret_failed = first;

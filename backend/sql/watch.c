@@ -77,6 +77,7 @@ static int look(struct sql *store, struct sql_link *link)
 	if (r < 0)
 		return r;
 	sql_state_learn(store, &state);
+	store->backend.settings = state.settings + 1;
 	pthread_mutex_lock(&store->state.lock);
 	tell = state.epoch != store->state.epoch;
 	pthread_mutex_unlock(&store->state.lock);
@@ -159,7 +160,8 @@ static void *watch(void *arg)
 
 	do {
 		now = sql_milliseconds();
-		look_or_connect(store, now, &beats);
+		if (look_or_connect(store, now, &beats) == 0)
+			store->watch.looked_at = now;
 		sql_pool_rest(store);
 		pthread_mutex_lock(&store->state.lock);
 		if (store->state.changes || !store->state.alone)
@@ -191,9 +193,21 @@ void sql_watch_stop(struct sql *store)
 
 /* For who waits for changes. */
 
+/* While the watching thread does not come to it. */
+static void look_aside(struct sql *store)
+{
+	pthread_mutex_lock(&store->aside.lock);
+	if (!store->aside.link)
+		sql_connect(store, true, sql_until(store), &store->aside.link, NULL);
+	if (store->aside.link && look(store, store->aside.link) < 0)
+		sql_disconnect(store, &store->aside.link);
+	pthread_mutex_unlock(&store->aside.lock);
+}
+
 int sql_change_wait(struct backend *backend, int timeout_ms)
 {
 	struct sql *store = sql_of(backend);
+	const int64_t begun = sql_milliseconds();
 	struct timespec until, first;
 	int r = 0;
 
@@ -204,12 +218,8 @@ int sql_change_wait(struct backend *backend, int timeout_ms)
 	while (r == 0 && !store->watch.waking)
 		r = pthread_cond_timedwait(&store->state.moved, &store->state.lock, &first);
 	pthread_mutex_unlock(&store->state.lock);
-	pthread_mutex_lock(&store->aside.lock);
-	if (!store->aside.link)
-		sql_connect(store, true, sql_until(store), &store->aside.link, NULL);
-	if (store->aside.link && look(store, store->aside.link) < 0)
-		sql_disconnect(store, &store->aside.link);
-	pthread_mutex_unlock(&store->aside.lock);
+	if (store->watch.looked_at <= begun)
+		look_aside(store);
 	pthread_mutex_lock(&store->state.lock);
 	for (r = 0; r == 0 && !store->watch.waking && !store->state.stirred;)
 		r = pthread_cond_timedwait(&store->state.moved, &store->state.lock, &until);

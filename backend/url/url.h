@@ -26,8 +26,8 @@
  *	evict=allowed take a server that may delete keys when it is full (Redis)
  *
  * A URL holds no password, since everybody on the machine sees the words of a command.  It comes
- * from passfile=, else from $MYSQL_PWD, $PGPASSWORD or $REDISCLI_AUTH, else from ~/.my.cnf ([client], which may
- * name the user, too) or ~/.pgpass.
+ * from passfile=, else from $MYSQL_PWD, $PGPASSWORD or $REDISCLI_AUTH, else from ~/.my.cnf
+ * ([client], which may name the user, too) or ~/.pgpass.
  */
 
 #include <stdbool.h>

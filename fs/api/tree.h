@@ -99,7 +99,7 @@ bool tree_is_shared(struct tree *tree);
 bool tree_was_left(struct tree *tree, struct inode *inode, uint64_t nodeid, int flags, pid_t pid);
 /* A thread has looked a name up.  If that leads nowhere (NULL), the thread does not come back for
  * the file; if it leads to another file, it comes back for that one. */
-void tree_found(struct tree *tree, pid_t pid, struct inode *inode);
+void tree_found(struct tree *tree, pid_t pid, const struct inode *inode);
 /* Take in what other mounts have changed by now: 0; or -errno, and what is cached may be old. */
 int tree_take_in(struct tree *tree);
 /* Tell other mounts which locks this mount holds of a file, an array of struct backend_lock;

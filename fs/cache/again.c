@@ -1,44 +1,63 @@
 /* SPDX-License-Identifier: MIT */
 
-/* Threads that got ESTALE (cache.h). */
+/*
+ * Threads that got ESTALE (cache.h).  How long the kernel takes for its second try is not known: on
+ * a machine with much to do a thread may come back after seconds.  So what the thread does ends it,
+ * and no time: it opens what it came for, or looks up more names than one try can need.  Until then
+ * a try that is served as a second one, and is none, is led to a face that is free; that costs
+ * time, and nothing else.
+ */
 
 #include "fs/cache/state.h"
 #include "fs/inode/inodes.h"
 #include "fs/inode/window.h"
-#include "backend/base/tick.h"
 
-static const int64_t BRIEF_TIME = 1000000000; /* for a question for attributes */
-static const int64_t AT_ONCE = 100000000;     /* within one call */
-static const uint64_t NOTHING = UINT64_MAX;   /* as the nodeid of a name that leads nowhere */
+enum { LOOKUPS_MOST = 16 }; /* in one try; the kernel repeats them while others rename */
+
+static const uint64_t NOTHING = UINT64_MAX; /* as the nodeid of a name that leads nowhere */
+
+static struct retrying *again_slots(struct tree *tree, pid_t pid)
+{
+	return tree->cache->again[(unsigned)pid % AGAIN_SETS];
+}
 
 static struct retrying *again_find(struct tree *tree, pid_t pid)
 {
-	for (size_t i = 0; i < ARRAY_SIZE(tree->cache->again); i++)
-		if (tree->cache->again[i].pid == pid && tree->cache->again[i].until)
-			return &tree->cache->again[i];
+	struct retrying *slots = again_slots(tree, pid);
+
+	for (size_t i = 0; i < AGAIN_SLOTS; i++)
+		if (slots[i].number && slots[i].pid == pid)
+			return &slots[i];
 	return NULL;
 }
 
 void again_add(struct tree *tree, pid_t pid, enum face_kind kind, uint64_t nodeid)
 {
-	struct retrying *again, *oldest = tree->cache->again;
+	struct retrying *again, *slots = again_slots(tree, pid);
 
 	pthread_mutex_lock(&tree->table_lock);
 	again = again_find(tree, pid);
-	for (size_t i = 0; !again && i < ARRAY_SIZE(tree->cache->again); i++)
-		if (tree->cache->again[i].until < oldest->until)
-			oldest = &tree->cache->again[i];
-	if (!again)
-		again = oldest;
-	if (!again->until)
-		tree->cache->again_count++;
+	if (!again) {
+		again = slots;
+		for (size_t i = 1; i < AGAIN_SLOTS; i++)
+			if (slots[i].number < again->number)
+				again = &slots[i];
+		tree->cache->again_count += !again->number;
+	}
 	*again = (struct retrying){
 		.pid = pid,
 		.kind = kind,
 		.nodeid = nodeid,
-		.until = tick_now() + (kind == FACE_ASKS ? BRIEF_TIME : AGAIN_TIME),
+		.number = ++tree->cache->again_last,
 	};
 	pthread_mutex_unlock(&tree->table_lock);
+}
+
+/* Under table_lock. */
+static void again_free(struct tree *tree, struct retrying *again)
+{
+	again->number = 0;
+	tree->cache->again_count--;
 }
 
 void again_end(struct tree *tree, pid_t pid)
@@ -49,67 +68,52 @@ void again_end(struct tree *tree, pid_t pid)
 		return;
 	pthread_mutex_lock(&tree->table_lock);
 	again = again_find(tree, pid);
-	if (again) {
-		again->until = 0;
-		tree->cache->again_count--;
-	}
+	if (again)
+		again_free(tree, again);
 	pthread_mutex_unlock(&tree->table_lock);
 }
 
 bool again_get(struct tree *tree, pid_t pid, struct retrying *ret_again)
 {
 	const struct retrying *again;
-	bool found;
 
 	if (!tree->cache->again_count || pid == NOBODY)
 		return false;
 	pthread_mutex_lock(&tree->table_lock);
 	again = again_find(tree, pid);
-	found = again && again->until >= tick_now();
-	if (found)
+	if (again)
 		*ret_again = *again;
 	pthread_mutex_unlock(&tree->table_lock);
-	return found;
-}
-
-bool again_asks(struct tree *tree, pid_t pid, uint64_t nodeid)
-{
-	struct retrying again;
-
-	if (!again_get(tree, pid, &again))
-		return false;
-	if (again.kind == FACE_ASKS && again.nodeid != nodeid)
-		again_end(tree, pid);
-	return again.kind != FACE_ASKS || again.nodeid == nodeid;
+	return again;
 }
 
 bool again_is(struct tree *tree, pid_t pid, uint64_t nodeid)
 {
 	struct retrying again;
 
-	return again_get(tree, pid, &again) && again.nodeid == nodeid;
+	return again_get(tree, pid, &again) && again.nodeid == nodeid && !again.found;
 }
 
 bool again_looks(struct tree *tree, pid_t pid)
 {
 	struct retrying again;
 
-	return again_get(tree, pid, &again) && again.nodeid >> WINDOW_BIT & 1 &&
-	       tick_now() <= again.until - AGAIN_TIME + BRIEF_TIME;
+	return again_get(tree, pid, &again) && again.nodeid >> WINDOW_BIT & 1;
+}
+
+bool again_comes(struct tree *tree, pid_t pid, uint64_t nodeid)
+{
+	struct retrying again;
+
+	return again_get(tree, pid, &again) && (again.found ? again.found : again.nodeid) == nodeid;
 }
 
 bool again_opens(struct tree *tree, pid_t pid, uint64_t nodeid)
 {
 	struct retrying again;
 
-	if (!again_get(tree, pid, &again))
-		return false;
-	if (again.found == nodeid)
-		return true;
-	/* A thread that opens an open file does not look a name up between the question and the
-	 * open. */
-	return again.nodeid == nodeid &&
-	       (again.kind != FACE_ASKS || tick_now() <= again.until - BRIEF_TIME + AT_ONCE);
+	return again_comes(tree, pid, nodeid) ||
+	       (again_get(tree, pid, &again) && again.nodeid == nodeid && again.kind != FACE_ASKS);
 }
 
 bool tree_opens_again(struct tree *tree, pid_t pid, uint64_t nodeid)
@@ -121,22 +125,6 @@ bool tree_opens_again(struct tree *tree, pid_t pid, uint64_t nodeid)
 	       (again_get(tree, pid, &again) && nodeid_ino(again.found) == nodeid_ino(nodeid));
 }
 
-bool again_found_other(struct tree *tree, pid_t pid, uint64_t nodeid)
-{
-	struct retrying again;
-
-	return again_get(tree, pid, &again) && again.found &&
-	       nodeid_ino(again.found) != nodeid_ino(nodeid);
-}
-
-static bool is_dir(struct tree *tree, struct inode *inode)
-{
-	WITH_READ_LOCK(tree);
-	WITH_INODE_LOCK(inode);
-
-	return inode_is_dir(inode);
-}
-
 void again_led(struct tree *tree, pid_t pid, uint64_t nodeid)
 {
 	struct retrying *again;
@@ -145,20 +133,16 @@ void again_led(struct tree *tree, pid_t pid, uint64_t nodeid)
 		return;
 	pthread_mutex_lock(&tree->table_lock);
 	again = again_find(tree, pid);
-	if (again)
+	if (again && ++again->lookups > LOOKUPS_MOST)
+		again_free(tree, again);
+	else if (again)
 		again->found = nodeid;
 	pthread_mutex_unlock(&tree->table_lock);
 }
 
-void tree_found(struct tree *tree, pid_t pid, struct inode *inode)
+void tree_found(struct tree *tree, pid_t pid, const struct inode *inode)
 {
-	struct retrying *again;
-
-	if (!tree->cache->again_count || (inode && is_dir(tree, inode)))
-		return;
-	pthread_mutex_lock(&tree->table_lock);
-	again = again_find(tree, pid);
-	if (again)
-		again->found = inode ? inode->ino : NOTHING;
-	pthread_mutex_unlock(&tree->table_lock);
+	/* Of a file, its face is what counts (face_for_lookup()). */
+	if (!inode || inode->window)
+		again_led(tree, pid, inode ? inode->ino : NOTHING);
 }

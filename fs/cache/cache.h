@@ -46,12 +46,13 @@
  *   answer is ESTALE: the kernel looks the name up again and tries once more, all in the same
  *   thread.  That thread is led: the lookup gives it a free face, which is reserved for it.  The
  *   kernel tries only twice, so a thread does not get ESTALE twice (tree.cache.again): if the name
- *   leads to another file by then, a face of that is reserved instead.  A thread that finds no name
- *   gives up, and its next open is a first try again.  A thread that comes to the same face again
- *   was not led by a name: it opens an open file, through /proc/self/fd, and joins the writing of
- *   that face, if there is one.  A thread of another pid namespace cannot be seen and is served
- *   where it comes; so each of its lookups gets a face of its own, and the kernel does not cache
- *   such a name.
+ *   leads to another file by then, a face of that is reserved instead, and if its bytes are gone by
+ *   then, what the name leads to is opened in its place.  A thread that finds no name gives up, and
+ *   its next open is a first try again.  A thread that comes to the same face again without having
+ *   looked up was not led by a name: it opens an open file, through /proc/self/fd, and joins the
+ *   writing of that face, if there is one.  A thread of another pid namespace cannot be seen and is
+ *   served where it comes; so each of its lookups gets a face of its own, and the kernel does not
+ *   cache such a name.
  *
  * Sizes
  *
@@ -133,27 +134,20 @@ struct face *face_for_create(const struct tree *tree, struct inode *inode, enum 
 /* Whether the size may be set through this face; if not, the thread is led to another. */
 bool face_for_truncate(struct tree *tree, struct inode *inode, unsigned number, pid_t pid);
 
-/* again.c; no lock is needed.  A thread that got ESTALE comes again within this time. */
-static const int64_t AGAIN_TIME = (int64_t)5 * 1000000000;
-/* Note that a thread gets ESTALE; and that its next try has ended. */
+/* again.c; no lock is needed.  Note that a thread gets ESTALE; and that its next try has ended. */
 void again_add(struct tree *tree, pid_t pid, enum face_kind kind, uint64_t nodeid);
 void again_end(struct tree *tree, pid_t pid);
 /* A name leads a thread to a nodeid. */
 void again_led(struct tree *tree, pid_t pid, uint64_t nodeid);
-/* Whether a thread opens for the second time: the same nodeid, or the one that the name has led it
- * to since.  The kernel does not open any other then, since it looks up again what another thread
- * has looked up. */
+/* Whether this is the second try of a thread: it comes to the nodeid that the name has led it to
+ * since, or without a look-up to the same. */
+bool again_comes(struct tree *tree, pid_t pid, uint64_t nodeid);
+/* Or, to open it, to the same although it has looked the name up: it has opened nothing since. */
 bool again_opens(struct tree *tree, pid_t pid, uint64_t nodeid);
-/* Whether a name has led it elsewhere, or nowhere, since: then it opens this for the first time.
- * But it may make a file first. */
-bool again_found_other(struct tree *tree, pid_t pid, uint64_t nodeid);
-/* Whether a thread asks again for a nodeid's attributes, or is about to open it, without a name. */
-bool again_asks(struct tree *tree, pid_t pid, uint64_t nodeid);
-
-/* Whether a thread got ESTALE for just this nodeid and has opened nothing since: a name did not
+/* Whether a thread got ESTALE for just this nodeid and has looked up nothing since: a name did not
  * lead it there. */
 bool again_is(struct tree *tree, pid_t pid, uint64_t nodeid);
-/* Whether it got ESTALE for a window a moment ago. */
+/* Whether it got ESTALE for a window, and has opened nothing since. */
 bool again_looks(struct tree *tree, pid_t pid);
 
 /* Whether readers have a face open, or one is led to it. */

@@ -15,6 +15,10 @@ enum { ASKS_OF_MAPPING = 4 };
 
 static const int64_t BRIEF_TIME = 1000000000; /* name_shown() */
 
+/* A face waits so long for a thread that was led to it.  Other programs may take it then; a thread
+ * that comes later reads past the page cache what is published. */
+static const int64_t LED_TIME = INT64_C(5) * 1000000000;
+
 bool face_is_fresh(const struct face *face)
 {
 	return !face->answers && !face->lookups;
@@ -236,7 +240,7 @@ static struct face *face_lead(struct inode *inode, enum face_kind kind, pid_t pi
 		.face = face,
 		.kind = kind,
 		.pid = pid,
-		.until = tick_now() + AGAIN_TIME,
+		.until = tick_now() + LED_TIME,
 	};
 	inode->led = led;
 	return face;
@@ -339,7 +343,7 @@ struct face *face_for_lookup(struct tree *tree, struct inode *inode, pid_t pid)
 		face = face_newest(inode, false);
 	}
 	face->promised = !pid && !face_is_plain(inode, face);
-	if (!face_is_plain(inode, face))
+	if (!S_ISDIR(inode->node.mode))
 		again_led(tree, pid, inode_nodeid(inode, face->number));
 	name_shown(tree, inode, face, unsure);
 	return face;
@@ -368,8 +372,7 @@ bool tree_was_left(struct tree *tree, struct inode *inode, uint64_t nodeid, int 
 		left = face_was_left(inode, inode_face(inode, nodeid_face(nodeid)));
 	}
 	/* We could not recognise the second try of a thread that we cannot see. */
-	if (!left || !pid ||
-	    (again_opens(tree, pid, nodeid) && !again_found_other(tree, pid, nodeid)) ||
+	if (!left || !pid || again_comes(tree, pid, nodeid) ||
 	    (flags & O_PATH && has_descriptor(tree, nodeid, pid)))
 		return false;
 	again_add(tree, pid, kind, nodeid);
@@ -507,8 +510,8 @@ struct writing *face_writing(struct tree *tree, struct inode *inode, unsigned nu
 	 * it must not see what is not published, nor put its save into that of another. */
 	if (!pid)
 		return face->own && adds ? face->writing : NULL;
-	if (!again_get(tree, pid, &again) || again.kind == FACE_ASKS ||
-	    again.nodeid != inode_nodeid(inode, number))
+	if (!again_is(tree, pid, inode_nodeid(inode, number)) || !again_get(tree, pid, &again) ||
+	    again.kind == FACE_ASKS)
 		return NULL;
 	return face->writing;
 }

@@ -17,14 +17,17 @@ struct notifier {
 	bool busy;
 };
 
-/* A thread that got ESTALE lately, for any file that it comes to next; until 0: a free slot. */
+/* A thread that got ESTALE, for any file that it comes to next. */
 struct retrying {
+	uint64_t number; /* counts them up; 0: a free slot */
 	pid_t pid;
 	enum face_kind kind;
-	uint64_t nodeid; /* for which it got ESTALE */
-	int64_t until;	 /* by tick_now() */
-	uint64_t found;	 /* the nodeid of its last lookup since; 0: it has looked up none */
+	uint64_t nodeid;  /* for which it got ESTALE */
+	uint64_t found;	  /* the nodeid of its last lookup since; 0: it has looked up none */
+	unsigned lookups; /* since */
 };
+
+enum { AGAIN_SETS = 64, AGAIN_SLOTS = 8 };
 
 struct cache {
 	/* notify.c: what the notifiers send, and the threads that wait for their turn. */
@@ -36,7 +39,8 @@ struct cache {
 	unsigned notifying;    /* callers that send notices themselves */
 	struct missed *missed; /* the newest first */
 	/* again.c; tree.table_lock */
-	struct retrying again[128];
+	struct retrying again[AGAIN_SETS][AGAIN_SLOTS]; /* the set is that of the pid */
+	uint64_t again_last;
 	_Atomic unsigned again_count;
 	_Atomic bool unseen; /* threads of other pid namespaces look names up */
 };

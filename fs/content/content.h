@@ -143,8 +143,9 @@ void invalid_log_refused(const struct backend_node *node, uint64_t line,
  * open list may be late by that. */
 enum { TIMES_INTERVAL = 500, TIMES_INTERVAL_SHARED = 100 };
 
-/* Write the times that only memory has, and small writes that are buffered.  No lock is held. */
-int tree_write_times(struct tree *tree);
+/* Write the times that only memory has, and small writes that are buffered.  all: also of lists to
+ * which appends that write them too are made all the time.  No lock is held. */
+int tree_write_times(struct tree *tree, bool all);
 /* Whether an append writes the times at once for other mounts: the first ones to an open list do,
  * and the others as often as times are written anyway.  A close writes the last.  Under
  * inode.lock. */

@@ -251,6 +251,7 @@ static void load_end(struct loading *loading)
 	}
 	inode->list = *list;
 	inode->loaded = inode->list_known = true;
+	inode->grown = false;
 }
 
 /* For a list of rows only, the sizes are enough, unless a mark is missing. */

@@ -13,10 +13,16 @@
 /* Appends to an open list that write its times at once beside other mounts. */
 enum { SHARED_FIRST = 16 };
 
-/* An array of its own, since the inodes are linked into the list again as soon as they change. */
-static int times_take(struct tree *tree, struct inodes *times)
+static bool wrote_times_lately(const struct shared_times *times)
 {
-	struct inode *inode;
+	return times->appends && tick_now() - times->at < TIMES_INTERVAL_SHARED * (int64_t)1000000;
+}
+
+/* An array of its own, since the inodes are linked into the list again as soon as they change.
+ * all: also those whose next append would write them. */
+static int times_take(struct tree *tree, bool all, struct inodes *times)
+{
+	struct inode *inode, *next;
 	int r = 0;
 
 	pthread_mutex_lock(&tree->times_lock);
@@ -26,17 +32,21 @@ static int times_take(struct tree *tree, struct inodes *times)
 	if (!times->inode)
 		r = -ENOMEM;
 	times->count = 0;
-	for (inode = tree->times_first; r == 0 && inode; inode = inode->times_next) {
+	for (inode = tree->times_first; r == 0 && inode; inode = next) {
+		next = inode->times_next;
+		if (!all && wrote_times_lately(&inode->shared_times))
+			continue;
+		*inode->times_link = next;
+		if (next)
+			next->times_link = inode->times_link;
 		inode->times_dirty = false;
 		times->inode[times->count++] = inode;
 	}
-	if (r == 0)
-		tree->times_first = NULL;
 	pthread_mutex_unlock(&tree->times_lock);
 	return r;
 }
 
-static int write_times_once(struct tree *tree)
+static int write_times_once(struct tree *tree, bool all)
 {
 	_cleanup_(batch_done) struct batch batch = { 0 };
 	struct inodes times = { 0 };
@@ -46,7 +56,7 @@ static int write_times_once(struct tree *tree)
 		/* Under the write lock, so that the nodes do not change until they are
 		 * committed. */
 		WITH_WRITE_LOCK(tree);
-		r = times_take(tree, &times);
+		r = times_take(tree, all, &times);
 		for (size_t i = 0; i < times.count; i++) {
 			struct inode *inode = times.inode[i];
 			int settled = file_write_back(tree, inode);
@@ -95,10 +105,10 @@ int file_write_times(struct tree *tree, struct inode *inode)
 	return inode_has_times(tree, inode) ? TREE_RETRY(tree, write_one_once(tree, inode)) : 0;
 }
 
-int tree_write_times(struct tree *tree)
+int tree_write_times(struct tree *tree, bool all)
 {
 	/* Another mount may have changed one of these nodes. */
-	return TREE_RETRY(tree, write_times_once(tree));
+	return TREE_RETRY(tree, write_times_once(tree, all));
 }
 
 bool shared_times_due(struct shared_times *times)

@@ -71,6 +71,19 @@ void inode_times_written(struct tree *tree, struct inode *inode);
 /* Whether they are newer. */
 bool inode_has_times(struct tree *tree, const struct inode *inode);
 
+/* What is known of the content does not hold any more. */
+static inline void inode_unload(struct inode *inode)
+{
+	inode->loaded = inode->grown = false;
+}
+
+/* Whether what is known of a list ends in a newline, also if it has grown since. */
+static inline bool inode_ends_in_lines(const struct inode *inode)
+{
+	return inode->node.kind == BACKEND_LIST && (inode->loaded || inode->grown) &&
+	       !inode->list.tail_size;
+}
+
 static inline bool inode_is_dir(const struct inode *inode)
 {
 	return S_ISDIR(inode->node.mode);

@@ -161,7 +161,8 @@ int shed_content(struct tree *tree, struct inode *inode, uint64_t size)
 	else if (inode->node.kind == BACKEND_ORDINARY)
 		r = shed_chunks(tree, &node, size);
 	inode->node = node;
-	inode->loaded = inode->stored_known = false;
+	inode_unload(inode);
+	inode->stored_known = false;
 	inode->version++;
 	return r;
 }

@@ -163,6 +163,7 @@ struct inode {
 	_Atomic bool loaded;	   /* the following are known */
 	uint64_t size;		   /* bytes of a single or hash that is not a draft */
 	struct list_state list;
+	bool grown;	      /* not loaded: other mounts have added whole lines behind list */
 	bool list_known;      /* readers saw exactly list.size, and since then it has only grown */
 	bool grew;	      /* in what is being digested, */
 	uint64_t grew_at;     /* behind so many bytes */

@@ -29,7 +29,7 @@ static void mark_inodes(struct reconciling *reconciling, const struct changed_ke
 		    !bytes_equal(inode->node.session, key_session(key)))
 			continue;
 		inode->apart = apart;
-		inode->loaded = false;
+		inode_unload(inode);
 		inode->version++;
 		notes_change(&reconciling->notes, tree, inode, CHANGE_REPLACED, UINT64_MAX, NULL);
 	}

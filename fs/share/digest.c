@@ -53,7 +53,8 @@ static void leave_version(struct digesting *digesting, struct inode *inode, stru
 
 static void forget_content(struct inode *inode)
 {
-	inode->loaded = inode->stored_known = inode->inherits = false;
+	inode_unload(inode);
+	inode->stored_known = inode->inherits = false;
 	inode->version++;
 }
 
@@ -126,7 +127,7 @@ static int state_unlinked(struct digesting *digesting, struct inode *inode)
 	uint64_t size;
 	int r;
 
-	inode->loaded = false;
+	inode_unload(inode);
 	r = content_size(digesting->tree, &digesting->view, inode, &size);
 	if (r == 0 && (inode->open || size <= KEEP_UNOPENED))
 		r = content_to_stage(&digesting->view, inode, &stage);
@@ -153,7 +154,7 @@ static void state_lost(struct digesting *digesting, struct inode *inode)
 	struct view *view = NULL;
 	_cleanup_(stage_done) struct stage stage = { 0 };
 
-	inode->loaded = false;
+	inode_unload(inode);
 	if (inode->open && !kept)
 		view = reader_snapshot_view(digesting->tree, inode);
 	if ((kept && stage_copy(&kept->stage, &stage) == 0) ||
@@ -477,10 +478,8 @@ static int digest_rows(struct digesting *digesting, const struct backend_feed *f
 	if (feed->moved)
 		return 0;
 	r = rows_inode(digesting->tree, &digesting->view, feed, &inode);
-	if (r < 0)
+	if (r < 0 || !inode)
 		return r;
-	if (!inode)
-		return 0;
 	if (!inode->gone && inode_is_draft(inode)) {
 		draft_stays(inode);
 	} else if (!inode->gone && !rows_are_known(inode, feed)) {
@@ -488,6 +487,7 @@ static int digest_rows(struct digesting *digesting, const struct backend_feed *f
 			feed->behind || (feed->added && is_behind_list(inode, feed->first));
 		const bool adds =
 			grew || (feed->foreign && feed->added && inode->node.kind == BACKEND_LIST);
+		const bool known = inode_ends_in_lines(inode);
 		_cleanup_(version_drop) struct version *before =
 			adds ? NULL : reconcile_version(digesting->tree, inode);
 
@@ -495,6 +495,7 @@ static int digest_rows(struct digesting *digesting, const struct backend_feed *f
 			content_grew(digesting, inode, known_size(inode));
 		else
 			content_replaced(digesting, inode, before);
+		inode->grown = known && feed->behind && feed->added && !feed->foreign;
 		if (adds && !grew)
 			inode_extended(inode, inode->version - 1);
 	}

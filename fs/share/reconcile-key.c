@@ -391,7 +391,8 @@ static int reconcile_changed(struct reconciling *reconciling, const struct chang
 	}
 	inode->node = rewriting.node;
 	inode_node_changed(inode);
-	inode->loaded = inode->inherits = false;
+	inode_unload(inode);
+	inode->inherits = false;
 	inode->version++;
 	if (extends)
 		inode_extended(inode, inode->version - 1);

@@ -242,7 +242,7 @@ static int reconcile_reload(struct reconciling *reconciling)
 
 		if (ASK(view, node_get, inode->node.ino, &node) == 0)
 			inode_set_node(inode, &node);
-		inode->loaded = false;
+		inode_unload(inode);
 		inode->version++;
 		node_rewritten(&inode->node);
 		if (inode_is_dir(inode))

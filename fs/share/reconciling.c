@@ -84,8 +84,8 @@ void reconcile_done(const struct changed_key *key, struct batch *batch)
 
 bool rows_are_known(const struct inode *inode, const struct backend_feed *feed)
 {
-	return feed->behind && feed->added && inode->loaded && inode->node.kind == BACKEND_LIST &&
-	       feed->first < inode->list.next;
+	return feed->behind && feed->added && (inode->loaded || inode->grown) &&
+	       inode->node.kind == BACKEND_LIST && feed->first < inode->list.next;
 }
 
 int rows_inode(struct tree *tree, struct view *view, const struct backend_feed *feed,

@@ -264,7 +264,7 @@ static int take_some(struct tree *tree, struct rest_walk *walk)
 
 void rest_end(struct tree *tree)
 {
-	/* Who has a view of before, which may not show all files, has looked at rest.any by then. */
+	/* A reader whose view is of before holds the lock until it has looked at rest.any. */
 	WITH_WRITE_LOCK(tree);
 	rest_done(tree);
 }

@@ -133,7 +133,7 @@ static int stat_once(struct tree *tree, struct inode *inode, unsigned number, pi
 		return -ESTALE;
 	/* With the published size the kernel would cut the writer's pages. */
 	if (!face_is_reached(tree, inode, face, pid) &&
-	    !again_asks(tree, pid, inode_nodeid(inode, number)))
+	    !again_comes(tree, pid, inode_nodeid(inode, number)))
 		return ELSEWHERE;
 	r = stat_face(tree, inode, face, ret_stat, ret_own);
 	/* Tries of one question count once. */

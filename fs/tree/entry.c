@@ -405,7 +405,7 @@ void unlinking_apply(struct unlinking *unlinking)
 		inode->lost = unlinking->empty;
 		inode->orphan = unlinking->stage;
 		unlinking->stage = (struct stage){ 0 };
-		inode->loaded = false;
+		inode_unload(inode);
 		inode->version++;
 		return;
 	}

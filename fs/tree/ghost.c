@@ -228,7 +228,7 @@ static int ghost_end_as(struct tree *tree, struct ghost *ghost, enum ghost_rows 
 		r = shed_hidden(tree, &ghost->inode->node);
 		if (r == 0)
 			r = tree_commit(tree, &batch, BACKEND_FREES);
-		ghost->inode->loaded = false;
+		inode_unload(ghost->inode);
 		ghost->inode->version++;
 	}
 	if (r == 0)

@@ -199,7 +199,7 @@ static void moving_apply(struct tree *tree, struct moving *moving, struct backen
 	if (moving->ghost)
 		ghost_end_apply(tree, steal_ptr(moving->ghost));
 	if (moving->save) {
-		inode->loaded = false;
+		inode_unload(inode);
 		inode->version++;
 		inode_extended(inode, inode->version - 1);
 	}

@@ -176,13 +176,17 @@ int settings_obey(struct tree *tree, char **ret_why)
 void settings_look(struct tree *tree)
 {
 	_cleanup_(freep) char *why = NULL;
+	const uint64_t at = tree->backend->settings;
 	struct settings settings;
 	bool any = false;
 
+	if (at && at == tree->upkeep->settings_at)
+		return;
 	/* A setting that cannot be read or understood changes nothing; the next open of the store
 	 * reports it. */
 	if (tree->options.read_only || settings_read(tree->backend, &settings, NULL, &why) < 0)
 		return;
+	tree->upkeep->settings_at = at;
 	if (!settings.unadopted && tree->rest.any)
 		rest_end(tree);
 	tree->rest.listed = settings.listed;

@@ -199,7 +199,8 @@ static void regain(struct tree *tree, const struct backend_node *node)
 		stage_done(&inode->orphan);
 		inode->orphan = (struct stage){ 0 };
 		inode_set_node(inode, &copy);
-		inode->loaded = inode->bare = false;
+		inode_unload(inode);
+		inode->bare = false;
 		inode->version++;
 	}
 	inode_forget(tree, inode, 1);

@@ -300,7 +300,8 @@ static void lose(struct tree *tree, uint64_t ino)
 	if (inode_is_dir(inode) || inode->node.nlink <= 1) {
 		inode->gone = true;
 		inode->node.nlink = 0;
-		inode->loaded = inode->stored_known = false;
+		inode_unload(inode);
+		inode->stored_known = false;
 		inode->version++;
 	}
 	inode_forget(tree, inode, 1);

@@ -93,7 +93,7 @@ static void *tree_keep(void *arg)
 		following_look(tree);
 		documents_age(tree, tick_now());
 		if (tick_now() - times_at >= (int64_t)interval * 1000000) {
-			tree_write_times(tree);
+			tree_write_times(tree, false);
 			tree_reap_orphans(tree);
 			times_at = tick_now();
 		}
@@ -284,7 +284,7 @@ void tree_close(struct tree *tree)
 		if (unsettled_are_due(tree))
 			(void)tree_reconcile(tree);
 		tree_end_ghosts(tree, true);
-		r = tree_write_times(tree);
+		r = tree_write_times(tree, true);
 		if (r >= 0)
 			tree_delete_orphans(tree, false);
 		if (r >= 0)

@@ -33,6 +33,7 @@ int tree_reap_orphans(struct tree *tree);
 struct upkeep {
 	/* settings.c: the store's settings as the taker saw them last. */
 	struct settings settings;
+	uint64_t settings_at; /* backend.settings then */
 	uint64_t max_size;
 	/* expire.c */
 	pthread_t expirer;

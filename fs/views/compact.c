@@ -416,7 +416,8 @@ static void apply(struct compacting *compacting, struct notes *notes)
 	struct inode *inode = compacting->inode;
 
 	inode->node = compacting->node;
-	inode->inherits = inode->loaded = false;
+	inode_unload(inode);
+	inode->inherits = false;
 	inode->version++;
 	if (compacting->version && versions_apply(notes, inode, NULL, compacting->version))
 		name_forget(notes, compacting->tree, inode);

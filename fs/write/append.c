@@ -402,6 +402,7 @@ static int append_commit(struct appending *appending)
 	struct backend_append append = {
 		.session = node.session,
 		.key = node.key,
+		.ino = node.ino,
 		.expected = appending->first,
 		.first = appending->first,
 	};
@@ -440,7 +441,7 @@ static int append_commit(struct appending *appending)
 			     inode->sync_soon ? BACKEND_SYNC_SOON : 0);
 	if (r == -EEXIST) {
 		/* Another program's row stands where ours should; look again. */
-		inode->loaded = false;
+		inode_unload(inode);
 		return look_for_row(appending);
 	}
 	if (r < 0)
@@ -454,6 +455,8 @@ static int append_commit(struct appending *appending)
 	inode->synced = inode->sync_soon = false;
 	inode->node = node;
 	inode->inherits = false; /* now it has written to them */
+	inode->loaded = true;
+	inode->grown = false;
 	if (append.first != append.expected)
 		append_behind_others(appending, &append, size);
 	else
@@ -495,14 +498,18 @@ int append_lines(struct tree *tree, struct inode *inode, struct bytes data, unsi
 		.batch = { .behind = true },
 	};
 	const bool own_tail = how & APPEND_OWN_TAIL;
+	/* The store says then what others have added. */
+	const bool grown = inode->grown && (how & APPEND_ANYWHERE);
+	struct bytes rest = data;
 	struct line line;
+	bool unsure;
 	int r = 0;
 
 	if (!data.size)
 		return 0;
 	if (inode->apart)
 		return -EIO;
-	if (!inode->loaded || inode->list.tail_size) {
+	if ((!inode->loaded && !grown) || inode->list.tail_size) {
 		r = inode_view_begin(tree, inode, &view);
 		if (r < 0)
 			return r;
@@ -517,15 +524,19 @@ int append_lines(struct tree *tree, struct inode *inode, struct bytes data, unsi
 	/* A program has put a row at the very end of the numbers; none fits behind it. */
 	if (inode->list.next > INT64_MAX - (int64_t)data.size)
 		return -EFBIG;
-	if (appending.list.tail_size && lines_next(&data, &line))
+	if (appending.list.tail_size && lines_next(&rest, &line))
 		r = append_to_tail(&appending, &line, own_tail, &glued);
-	while (r == 0 && lines_next(&data, &line))
+	while (r == 0 && lines_next(&rest, &line))
 		append_line(&appending, &line, false);
 	view_end(&view);
-	if (r == 0)
+	unsure = inode->grown && !adds_rows_only(&appending);
+	if (r == 0 && !unsure)
 		r = append_commit(&appending);
 	batch_done(&appending.batch);
-	return r;
+	if (r < 0 || !unsure)
+		return r;
+	inode_unload(inode);
+	return append_lines(tree, inode, data, how, mtime, by, notes);
 }
 
 /* The tail of a list or of its draft, and the number of the line that the next byte belongs to. */

@@ -437,7 +437,7 @@ static int sync_all(struct tree *tree, struct handle *handle, bool times)
 	if (r < 0 || backend->read_only)
 		return r;
 	if (times && (!handle || inode_has_times(tree, handle->inode)))
-		r = tree_write_times(tree);
+		r = tree_write_times(tree, true);
 	if (times && handle)
 		handle->inode->synced = true;
 	if (handle)

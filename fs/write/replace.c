@@ -208,7 +208,7 @@ static int publish(struct publishing *publishing, struct notes *notes)
 		return r;
 	inode->node = publishing->node;
 	inode->inherits = false;
-	inode->loaded = false;
+	inode_unload(inode);
 	inode->version++;
 	if (publishing->extends)
 		inode_extended(inode, inode->version - 1);

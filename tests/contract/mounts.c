@@ -547,7 +547,9 @@ Mounts(of_two_batches_in_each_order_the_second_is_refused_by_what_they_have_in_c
  * index of the first. */
 static int append(struct backend *backend, int64_t known, const char *texts, int64_t *ret_first)
 {
-	struct backend_append appended = { S, K, known, -1, 99 };
+	struct backend_append appended = {
+		.session = S, .key = K, .expected = known, .first = -1, .bytes = 99
+	};
 	struct backend_op ops[8];
 	struct backend_batch batch = { .ops = ops, .append = &appended };
 	int r;

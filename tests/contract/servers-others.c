@@ -455,6 +455,7 @@ Test(others, wait_for_a_turn_in_which_nothing_is_committed_a_second)
 	two = shared_store(0, one);
 	look_around(one);
 	backend_turn(one, true);
+	look_around(two);
 	begun = sql_milliseconds();
 	cr_expect_eq(COMMIT(two, row_insert(S, K, 0, BYTES("1"))), 0, "it is taken away");
 	cr_expect_geq(sql_milliseconds() - begun, 1000, "not before");
@@ -980,11 +981,36 @@ Test(others, wait_for_a_transaction_that_has_to_do_with_theirs_and_for_no_other)
 	cr_expect_eq(commit_beside(&file), 0);
 }
 
+/* The server may be told of statements that come often once, and of their values each time. */
+Test(others, send_the_values_of_statements_that_come_often)
+{
+	static const char *const values[] = {
+		"\"\"",		"\"'\"", "\"''\"", "\"';--\"",		 "\"$1 $2\"",	 "\"\\\\\"",
+		"\";COMMIT;\"", "1",	 "-1.5e3", "\"\\\"quoted\\\"\"", "\"\303\251\"", "\"?1\"",
+	};
+	_cleanup_(buf_done) struct buf expected = { 0 };
+
+	begin_two();
+	for (int64_t i = 0; i < 10 * (int64_t)ARRAY_SIZE(values); i++) {
+		const char *value = values[i % (int64_t)ARRAY_SIZE(values)];
+		struct backend_append append = { .session = S, .key = K, .expected = i };
+		struct backend_op op = row_insert(S, K, i, bytes_str(value));
+		struct backend_batch batch = { .ops = &op, .count = 1, .append = &append };
+
+		cr_assert_eq(one->ops->commit(one, &batch, 0), 0, "%s", value);
+		cr_assert_eq(append.first, i);
+		buf_printf(&expected, "%s%lld=%s", i ? " " : "", (long long)i, value);
+	}
+	buf_append_byte(&expected, '\0');
+	cr_expect_str_eq(rows_of(one, S, K), expected.data);
+	cr_expect_str_eq(rows_of(two, S, K), expected.data);
+}
+
 /* Each row fits into a packet, and all of them do not. */
 Test(others, append_more_at_once_than_the_server_takes_in_one_packet)
 {
 	enum { ROWS = 5 };
-	struct backend_append append = { S, K, 0, -1, 99 };
+	struct backend_append append = { .session = S, .key = K, .first = -1, .bytes = 99 };
 	struct backend_op ops[ROWS];
 	struct backend_batch batch = { .ops = ops, .count = ROWS, .append = &append };
 	size_t size;

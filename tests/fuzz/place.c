@@ -158,7 +158,7 @@ static int end_ghosts(struct tree *tree)
 void place_settle(struct tree *tree)
 {
 	TREE_RETRY(tree, end_ghosts(tree));
-	tree_write_times(tree);
+	tree_write_times(tree, true);
 }
 
 void place_check_inodes(struct tree *tree)

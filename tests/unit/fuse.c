@@ -17,7 +17,7 @@ const struct fuse_ctx *fuse_req_ctx(fuse_req_t req)
 	static struct fuse_ctx ctx = { .uid = 1000, .gid = 1000 };
 
 	(void)req;
-	ctx.pid = getpid();
+	ctx.pid = fuse_stand_in.pid ? fuse_stand_in.pid : getpid();
 	return &ctx;
 }
 
@@ -65,9 +65,10 @@ int fuse_reply_entry(fuse_req_t req, const struct fuse_entry_param *entry)
 
 int fuse_reply_open(fuse_req_t req, const struct fuse_file_info *fi)
 {
-	(void)req;
-	(void)fi;
-	return -ENOENT;
+	if (!fuse_stand_in.opened)
+		return -ENOENT;
+	fuse_stand_in.opened(req, fi);
+	return 0;
 }
 
 int fuse_lowlevel_notify_inval_inode(struct fuse_session *fuse, fuse_ino_t nodeid, off_t offset,

@@ -12,10 +12,12 @@
 
 struct fuse_stand_in {
 	struct session *session;
+	pid_t pid; /* of the thread that asks; 0: this process */
 	void (*error)(fuse_req_t req, int error);
 	void (*data)(fuse_req_t req, const char *data, size_t size);
 	void (*created)(fuse_req_t req, const struct fuse_entry_param *entry,
 			const struct fuse_file_info *fi);
+	void (*opened)(fuse_req_t req, const struct fuse_file_info *fi);
 	void (*forget)(uint64_t nodeid, off_t offset); /* a notice */
 };
 extern struct fuse_stand_in fuse_stand_in;

@@ -476,7 +476,9 @@ EveryStore(faces, of_a_writer_show_no_size_to_who_looked_the_name_up_before)
 	cr_expect_eq(face_shown_to(inode, READER), 1);
 	cr_expect_eq(shown_to(inode, READER).st.st_size, 1);
 
-	/* Who comes again came by no name. */
+	/* By what the kernel remembers of the name.  A thread that comes again and has looked up
+	 * nothing came by no name. */
+	cr_expect_eq(tree_stat_face(world_tree, inode, 0, READER, &st, &own), -ESTALE);
 	cr_expect_eq(tree_stat_face(world_tree, inode, 0, READER, &st, &own), 0);
 	cr_expect_eq(st.st_size, 3);
 	holding[0] = SECOND;

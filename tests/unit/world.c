@@ -186,7 +186,7 @@ void world_settle(void)
 	int r = TREE_RETRY(world_tree, end_ghosts());
 
 	cr_assert_eq(r, 0, "ghosts_end: %s", strerror(-r));
-	r = tree_write_times(world_tree);
+	r = tree_write_times(world_tree, true);
 	cr_assert_eq(r, 0, "tree_write_times: %s", strerror(-r));
 }
 
