@@ -234,7 +234,7 @@ int call_command(const struct call *call, const struct words *rest, struct buf *
 
 	words_str(&begin, "EVALSHA");
 	words_str(&begin, call->store->shas.sha[call->script]);
-	words_number(&begin, REDIS_KEYS);
+	words_number(&begin, REDIS_KEYS + 1);
 	for (size_t i = 0; i < REDIS_KEYS; i++)
 		words_str(&begin, call->store->keys[i]);
 	words_str(&begin, call->store->prefix);

@@ -1,9 +1,10 @@
 -- SPDX-License-Identifier: MIT
 --
 -- What the server does for a store, each call at one instant.  store.h says which keys there are;
--- call.h how this is called: KEYS are ours; ARGV begins with what services' keys begin with, and
--- the name of what is to be done.  Which keys of services a call is about follows from sessions
--- and keys, and from what the server finds; a cluster, which would have to know them, is refused.
+-- call.h how this is called: KEYS are ours, and what services' keys begin with, so that the server
+-- refuses a user without rights to these before anything is done; ARGV begins with the name of
+-- what is to be done.  Which keys of services a call is about follows from sessions and keys, and
+-- from what the server finds; a cluster, which would have to know them, is refused.
 --
 -- This is three scripts, as making functions takes a server longer than most of what they do: one
 -- that commits, one that reads, one for mounts.  A line in brackets says which have what follows.
@@ -12,9 +13,9 @@
 -- significant first, that are only cut and compared here.
 local ORDER, VALUE, META, GATE, PRINT, CHANGE, APART, LANE, MOUNT, FEED =
 	KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
-local PREFIX, PART, PUSH = ARGV[1], 512, 7000
+local PREFIX, PART, PUSH = KEYS[11], 512, 7000
 local call, sha, sub = redis.call, redis.sha1hex, string.sub
-local at = 2
+local at = 1
 
 local function arg()
 	at = at + 1
@@ -1257,7 +1258,7 @@ local function is_reaped(key)
 		local list = call('HGETALL', MOUNT)
 		for i = 1, #list, 2 do
 			local known = string.match(list[i + 1], '^m%S+ %d+ (%d+)')
-			if list[i] ~= ARGV[3] and known then
+			if list[i] ~= ARGV[2] and known then
 				least = math.min(least, tonumber(known))
 			end
 		end
@@ -1724,7 +1725,7 @@ end
 --[ mounts ]
 local calls = { join = join, leave = leave, beat = beat, use = use, duty = duty, turn = turn,
 	check = check, prints = prints, members = members, anew = anew }
-local ok, found = pcall(calls[ARGV[2]])
+local ok, found = pcall(calls[ARGV[1]])
 --[ commit ]
 local ok, found = pcall(commit)
 --[ read ]
