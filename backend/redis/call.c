@@ -6,9 +6,22 @@
 #include <stdlib.h>
 
 #include "backend/feed/gates.h"
-#include "backend/redis/read.h"
+#include "backend/redis/store.h"
 #include "backend/base/array.h"
 #include "backend/base/cleanup.h"
+
+/* Fowler, Noll and Vo's hash 1a. */
+uint64_t call_key_hash(struct bytes session, struct bytes key)
+{
+	uint64_t hash = UINT64_C(14695981039346656037);
+
+	for (size_t i = 0; i < session.size; i++)
+		hash = (hash ^ (unsigned char)session.data[i]) * UINT64_C(1099511628211);
+	hash = (hash ^ ':') * UINT64_C(1099511628211);
+	for (size_t i = 0; i < key.size; i++)
+		hash = (hash ^ (unsigned char)key.data[i]) * UINT64_C(1099511628211);
+	return hash;
+}
 
 void call_done(struct call *call)
 {
@@ -26,7 +39,7 @@ void call_done(struct call *call)
 /* Where a group stands in the table of them, or will. */
 static size_t *group_slot(const struct call *call, const struct call_group *group)
 {
-	size_t at = (size_t)redis_key_hash(group->session, group->key) + group->hidden;
+	size_t at = (size_t)call_key_hash(group->session, group->key) + group->hidden;
 
 	for (;; at++) {
 		size_t *slot = &call->slots[at & (2 * call->group_room - 1)];

@@ -63,6 +63,8 @@ struct call {
 #define OP(...) (&(const struct backend_op){ __VA_ARGS__ })
 
 void call_done(struct call *call);
+/* A number of a key, that tells it from others well enough for what is only looked at sooner. */
+uint64_t call_key_hash(struct bytes session, struct bytes key);
 /* The number of a key's group, from 1 on; 0: out of memory, which is remembered. */
 size_t call_group(struct call *call, struct bytes session, struct bytes key, char touches);
 void call_say(struct call *call, const char *form, const struct backend_op *op);

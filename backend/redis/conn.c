@@ -194,7 +194,7 @@ int redis_load(struct wire *wire, int64_t until, struct redis_shas *ret_shas)
 		if (r == 0 && reply.type == REPLY_TEXT && reply.text.size == 40)
 			memcpy(ret_shas->sha[i], reply.text.data, 41);
 		else if (r == 0)
-			r = -EPROTO;
+			r = find_error(&reply) == -EAGAIN ? -EAGAIN : -EPROTO;
 		if (r == -EPROTO)
 			log_error("the server does not take a script: %s",
 				  reply.text.data ? reply.text.data : "");

@@ -21,16 +21,6 @@ uint64_t redis_feed_seen(struct redis *store)
 	return seen;
 }
 
-uint64_t redis_feed_known(struct redis *store)
-{
-	uint64_t known;
-
-	pthread_mutex_lock(&store->state.lock);
-	known = store->state.known;
-	pthread_mutex_unlock(&store->state.lock);
-	return known;
-}
-
 /* With state.lock held.  What was read and not digested is read again when it is needed. */
 static void wait_for_nothing(struct redis *store)
 {

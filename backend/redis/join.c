@@ -217,3 +217,30 @@ int redis_entry_list_tails(struct backend *backend, struct backend_snapshot *sna
 	} while (r == 0 && page && count == page);
 	return MIN(r, 0);
 }
+
+struct entries {
+	backend_entry_fn *fn;
+	void *arg;
+};
+
+static unsigned want_nothing(void *arg, const struct backend_node *node)
+{
+	(void)arg, (void)node;
+	return 0;
+}
+
+static int tell_entry(void *arg, const struct backend_entry *entry, const struct backend_node *node,
+		      const struct backend_tail *tail)
+{
+	const struct entries *entries = arg;
+
+	(void)tail;
+	return entries->fn(entries->arg, entry, node);
+}
+
+int redis_entry_list(struct backend *backend, struct backend_snapshot *snapshot, uint64_t parent,
+		     uint64_t after, backend_entry_fn *fn, void *arg)
+{
+	return redis_entry_list_tails(backend, snapshot, parent, after, UINT64_MAX, want_nothing,
+				      tell_entry, &(struct entries){ fn, arg });
+}

@@ -155,14 +155,6 @@ static void names_sort(struct names *names)
 	names->count = kept;
 }
 
-void names_done(struct names *names)
-{
-	for (size_t i = 0; i < names->count; i++)
-		buf_done(&names->items[i]);
-	free(names->items);
-	*names = (struct names){ 0 };
-}
-
 /* Sessions. */
 
 /* A text in which nothing stands for something else. */
@@ -241,20 +233,6 @@ static int find_sessions(struct backend *backend, struct backend_snapshot *snaps
 	}
 	snapshot->listed = r == 0;
 	return r;
-}
-
-/* A list that goes on is one of a snapshot of its own, perhaps. */
-void redis_keep_sessions(struct redis *store, struct names *sessions)
-{
-	struct names old = *sessions;
-
-	pthread_mutex_lock(&store->state.lock);
-	if (sessions->count) {
-		old = store->state.sessions;
-		store->state.sessions = *sessions;
-	}
-	pthread_mutex_unlock(&store->state.lock);
-	names_done(&old);
 }
 
 /* Keys of some sessions. */

@@ -181,27 +181,32 @@ static int meet(struct redis *store, char **ret_why)
 	struct redis_server server = { 0 };
 	int r;
 
-	for (;;) {
+	for (bool judged = false;; redis_pause(100)) {
 		r = lane->wire ? 0 : redis_connect(store, until, &lane->wire, ret_why);
 		if (r == 0)
 			r = redis_server_look(lane->wire, until, &server);
+		if (r == 0 && !judged) {
+			r = redis_server_judge(store, &server, ret_why);
+			judged = true;
+		}
+		if (r == 0)
+			r = redis_server_settle(store, lane->wire, until, &server);
+		if (r == 0)
+			r = redis_load(lane->wire, until, &store->shas);
 		if (r != -EAGAIN || redis_now() > until)
 			break;
-		redis_pause(100);
+		free(*ret_why);
+		*ret_why = NULL;
 	}
 	if (r == -EAGAIN)
-		return str_explain(ret_why, -EBUSY, "%s is still loading its data", store->place);
+		return str_explain(ret_why, -EBUSY,
+				   "%s is still loading its data, or runs a long script",
+				   store->place);
 	if (r == -EACCES && !*ret_why)
 		return str_explain(ret_why, r, "the user %s of %s may not call INFO",
 				   store->url->user, store->place);
 	if (r == -ENOTCONN)
 		return str_explain(ret_why, r, "%s does not answer as Redis does", store->place);
-	if (r == 0)
-		r = redis_server_judge(store, &server, ret_why);
-	if (r == 0)
-		r = redis_server_settle(store, lane->wire, until, &server);
-	if (r == 0)
-		r = redis_load(lane->wire, until, &store->shas);
 	if (r < 0 && !*ret_why)
 		str_explain(ret_why, r, "%s cannot hold a store: %s", store->place, strerror(-r));
 	store->server = server;

@@ -37,6 +37,16 @@ static int snapshot_start(struct backend_snapshot *snapshot, int64_t n)
 	return snapshot->error;
 }
 
+uint64_t redis_feed_known(struct redis *store)
+{
+	uint64_t known;
+
+	pthread_mutex_lock(&store->state.lock);
+	known = store->state.known;
+	pthread_mutex_unlock(&store->state.lock);
+	return known;
+}
+
 int reading_ask(struct reading *reading)
 {
 	struct backend_snapshot *snapshot = reading->snapshot;
@@ -110,9 +120,31 @@ int redis_snapshot_begin(struct backend *backend, unsigned flags,
 	return r;
 }
 
+void names_done(struct names *names)
+{
+	for (size_t i = 0; i < names->count; i++)
+		buf_done(&names->items[i]);
+	free(names->items);
+	*names = (struct names){ 0 };
+}
+
+/* A list that goes on is one of a snapshot of its own, perhaps. */
+static void keep_sessions(struct redis *store, struct names *sessions)
+{
+	struct names old = *sessions;
+
+	pthread_mutex_lock(&store->state.lock);
+	if (sessions->count) {
+		old = store->state.sessions;
+		store->state.sessions = *sessions;
+	}
+	pthread_mutex_unlock(&store->state.lock);
+	names_done(&old);
+}
+
 void redis_snapshot_end(struct backend *backend, struct backend_snapshot *snapshot)
 {
-	redis_keep_sessions(redis_of(backend), &snapshot->sessions);
+	keep_sessions(redis_of(backend), &snapshot->sessions);
 	free(snapshot);
 }
 
@@ -127,23 +159,10 @@ int redis_snapshot_begun(struct backend *backend, struct backend_snapshot *snaps
 	return 0;
 }
 
-/* Fowler, Noll and Vo's hash 1a. */
-uint64_t redis_key_hash(struct bytes session, struct bytes key)
-{
-	uint64_t hash = UINT64_C(14695981039346656037);
-
-	for (size_t i = 0; i < session.size; i++)
-		hash = (hash ^ (unsigned char)session.data[i]) * UINT64_C(1099511628211);
-	hash = (hash ^ ':') * UINT64_C(1099511628211);
-	for (size_t i = 0; i < key.size; i++)
-		hash = (hash ^ (unsigned char)key.data[i]) * UINT64_C(1099511628211);
-	return hash;
-}
-
 int64_t snapshot_clip(const struct backend_snapshot *snapshot, struct bytes session,
 		      struct bytes key)
 {
-	const uint64_t name = redis_key_hash(session, key);
+	const uint64_t name = call_key_hash(session, key);
 
 	for (unsigned i = 0; i < MIN(snapshot->clip_count, (unsigned)REDIS_CLIPS); i++)
 		if (snapshot->clips[i].key == name)
@@ -159,7 +178,7 @@ int64_t snapshot_see(struct backend_snapshot *snapshot, struct bytes session, st
 	if (seen >= 0)
 		return MIN(seen, end);
 	snapshot->clips[snapshot->clip_count++ % REDIS_CLIPS] =
-		(struct redis_clip){ redis_key_hash(session, key), end };
+		(struct redis_clip){ call_key_hash(session, key), end };
 	return end;
 }
 
@@ -476,31 +495,4 @@ int redis_entry_at(const struct reply *list, size_t i, uint64_t parent,
 		.ino = unpack_number(value.data),
 	};
 	return node.data ? unpack_node(node, ret_node) : -ENOENT;
-}
-
-struct entries {
-	backend_entry_fn *fn;
-	void *arg;
-};
-
-static unsigned want_nothing(void *arg, const struct backend_node *node)
-{
-	(void)arg, (void)node;
-	return 0;
-}
-
-static int tell_entry(void *arg, const struct backend_entry *entry, const struct backend_node *node,
-		      const struct backend_tail *tail)
-{
-	const struct entries *entries = arg;
-
-	(void)tail;
-	return entries->fn(entries->arg, entry, node);
-}
-
-int redis_entry_list(struct backend *backend, struct backend_snapshot *snapshot, uint64_t parent,
-		     uint64_t after, backend_entry_fn *fn, void *arg)
-{
-	return redis_entry_list_tails(backend, snapshot, parent, after, UINT64_MAX, want_nothing,
-				      tell_entry, &(struct entries){ fn, arg });
 }

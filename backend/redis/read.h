@@ -6,12 +6,33 @@
 
 #include "backend/redis/store.h"
 
+/* What there was of a key when a snapshot first read it. */
+struct redis_clip {
+	uint64_t key;
+	int64_t end;
+};
+
+struct backend_snapshot {
+	unsigned flags;
+	int64_t n; /* -1: not begun */
+	int error;
+	backend_begun_fn *begin;
+	void *arg;
+	struct redis_clip clips[REDIS_CLIPS];
+	unsigned clip_count;
+	struct names sessions; /* in their order, once */
+	bool listed;	       /* they were found */
+};
+
 struct reading {
 	struct redis *store;
 	struct backend_snapshot *snapshot;
 	struct call call; /* which has the requests */
 	struct reply reply;
 };
+
+/* So far notes were digested. */
+uint64_t redis_feed_known(struct redis *store);
 
 struct reading reading_in(struct backend *backend, struct backend_snapshot *snapshot);
 void reading_done(struct reading *reading);
@@ -36,8 +57,6 @@ int redis_range(struct backend *backend, struct backend_snapshot *snapshot,
 		const struct range *range, range_fn *fn, void *arg);
 
 void names_done(struct names *names);
-/* For a list that goes on in another snapshot; they are taken over. */
-void redis_keep_sessions(struct redis *store, struct names *sessions);
 /* What an answer to "stat" says; false: there are no rows. */
 bool redis_take_stat(struct backend_snapshot *snapshot, const struct reply *found,
 		     struct bytes session, struct bytes key, struct backend_key_stat *ret_stat);
@@ -45,8 +64,6 @@ bool redis_take_stat(struct backend_snapshot *snapshot, const struct reply *foun
 int redis_entry_at(const struct reply *list, size_t i, uint64_t parent,
 		   struct backend_entry *ret_entry, struct backend_node *ret_node);
 
-/* A number of a key, that tells it from others well enough for what is only looked at sooner. */
-uint64_t redis_key_hash(struct bytes session, struct bytes key);
 /* What there is of a key as far as this snapshot has seen: -1, it has not. */
 int64_t snapshot_clip(const struct backend_snapshot *snapshot, struct bytes session,
 		      struct bytes key);

@@ -141,31 +141,10 @@ struct redis {
 	} watch;
 };
 
-/* What there was of a key when a snapshot first read it. */
-struct redis_clip {
-	uint64_t key;
-	int64_t end;
-};
-
-struct backend_snapshot {
-	unsigned flags;
-	int64_t n; /* -1: not begun */
-	int error;
-	backend_begun_fn *begin;
-	void *arg;
-	struct redis_clip clips[REDIS_CLIPS];
-	unsigned clip_count;
-	struct names sessions; /* in their order, once */
-	bool listed;	       /* they were found */
-};
-
 static inline struct redis *redis_of(struct backend *backend)
 {
 	return (struct redis *)backend;
 }
-
-/* feed.c: so far notes were digested. */
-uint64_t redis_feed_known(struct redis *store);
 
 static inline bool redis_is_mount(const struct redis *store)
 {

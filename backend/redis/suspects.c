@@ -69,9 +69,9 @@ void redis_note_own(struct redis *store, struct bytes session, struct bytes key)
 {
 	_cleanup_(buf_done) struct buf list = { 0 };
 
-	note_hash(store, redis_key_hash(session, key));
+	note_hash(store, call_key_hash(session, key));
 	if (buf_append_bytes(&list, key) == 0 && buf_append_bytes(&list, list_suffix) == 0)
-		note_hash(store, redis_key_hash(session, buf_bytes(&list)));
+		note_hash(store, call_key_hash(session, buf_bytes(&list)));
 }
 
 /* The hash of a session and a key is that of both with a colon between them, as in Redis. */
@@ -81,8 +81,8 @@ static bool is_own(const struct redis *store, struct bytes key)
 	const char *colon =
 		key.size > before ? memchr(key.data + before, ':', key.size - before) : NULL;
 	const size_t at = colon ? (size_t)(colon - key.data) : 0;
-	const uint64_t hash = colon ? redis_key_hash(bytes_make(key.data + before, at - before),
-						     bytes_make(colon + 1, key.size - at - 1)) :
+	const uint64_t hash = colon ? call_key_hash(bytes_make(key.data + before, at - before),
+						    bytes_make(colon + 1, key.size - at - 1)) :
 				      0;
 
 	return colon && store->own[hash % REDIS_OWN].key == hash &&

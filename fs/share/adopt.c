@@ -19,6 +19,7 @@
 #include "fs/base/layout.h"
 #include "fs/base/names.h"
 #include "fs/share/reconcile.h"
+#include "fs/share/rest.h"
 #include "fs/tree/tree.h"
 
 #include <errno.h>

@@ -171,16 +171,8 @@ int reconcile_one(struct reconciling *reconciling, const struct changed_key *key
 /* A sidecar that came may make a list of the single beside it, which is one more key then. */
 int reconcile_neighbour(struct reconciling *reconciling, const struct changed_key *key);
 
-/* rest-sessions.c */
-
-/* Directories for all sessions: 0; or -EOPNOTSUPP: the store cannot name them by themselves. */
-int rest_sessions(struct tree *tree);
-
 /* adopt.c */
 
-/* The node of what is made for others' rows in a directory, with numbers of its own. */
-int adopted_node(struct tree *tree, const struct inode *dir, mode_t mode,
-		 struct backend_node *ret_node);
 /* A file for a key that has rows and no file, with the owner and the mode of another one (like), or
  * with those of the root (NULL).  It is there when adopt_settle() has returned; the key is borrowed
  * until then. */

@@ -16,6 +16,7 @@
 #include "fs/base/names.h"
 #include "fs/inode/waiting.h"
 #include "fs/share/reconcile.h"
+#include "fs/share/rest.h"
 #include "backend/base/cleanup.h"
 
 enum { TOGETHER = 2000 };

@@ -17,6 +17,7 @@
 #include "fs/inode/inodes.h"
 #include "fs/inode/waiting.h"
 #include "fs/share/reconcile.h"
+#include "fs/share/rest.h"
 #include "fs/share/share.h"
 #include "backend/base/array.h"
 #include "backend/base/log.h"
