@@ -54,7 +54,7 @@ int redis_server_look(struct wire *wire, int64_t until, struct redis_server *ret
 	if (r < 0)
 		return r;
 	if (info.type == REPLY_ERROR)
-		return bytes_starts_with(reply_bytes(&info), BYTES("LOADING")) ? -EAGAIN : -EACCES;
+		return bytes_starts_with(reply_bytes(&info), BYTES("NOPERM")) ? -EACCES : -EAGAIN;
 	find_field(&info, "run_id", server.run, sizeof(server.run));
 	find_field(&info, "maxmemory_policy", server.policy, sizeof(server.policy));
 	find_field(&info, "redis_version", server.version, sizeof(server.version));
