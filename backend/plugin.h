@@ -18,6 +18,7 @@
 #include "backend/backend.h"
 #include "backend/base/log.h"
 
+struct s3_ops;
 struct url;
 
 /* What a plugin is asked for, and has been built as: the program and its version, and a checksum of
@@ -41,6 +42,8 @@ struct plugin {
 	/* As backend_read_older(); NULL: no such store has an older table. */
 	int (*read_older)(const struct url *url, const char *table, backend_older_fn *fn, void *arg,
 			  char **ret_why);
+	/* Requests to S3 (backend/s3/s3.h): no kind of store, so nothing is opened. */
+	const struct s3_ops *s3;
 };
 
 extern __attribute__((visibility("default"))) const struct plugin sessfs_plugin;

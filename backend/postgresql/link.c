@@ -363,16 +363,6 @@ static int prepare(void *arg, unsigned number, const char *shape)
 	return r < 0 || good ? r : -EINVAL;
 }
 
-/* Whether an error spoils nothing: a snapshot that ends is not needed any more. */
-static bool may_prepare(const struct sql_link *link, struct bytes statements)
-{
-	static const char end[] = "COMMIT;";
-
-	return PQtransactionStatus(link->conn) == PQTRANS_IDLE ||
-	       (!link->message.later && statements.size >= strlen(end) &&
-		memcmp(statements.data, end, strlen(end)) == 0);
-}
-
 int pg_link_send(struct sql_link *link, struct bytes statements)
 {
 	_cleanup_(buf_done) struct buf text = { 0 };
@@ -384,7 +374,8 @@ int pg_link_send(struct sql_link *link, struct bytes statements)
 		pg_answer_done(answer);
 	if (r == 0)
 		r = pg_message_say(&link->message, statements,
-				   may_prepare(link, statements) ? prepare : NULL, link, &text);
+				   PQtransactionStatus(link->conn) == PQTRANS_IDLE ? prepare : NULL,
+				   link, &text);
 	return r < 0 ? r : send_text(link, text.data);
 }
 

@@ -22,11 +22,10 @@ struct pg_shape {
 	bool refused; /* the server cannot prepare it */
 };
 
-/* With which words the statements begin that are prepared: those of commits, and the one that asks
- * whether something has changed. */
+/* With which words the statements begin that are prepared: those of commits. */
 static const char *const often[] = {
 	"UPDATE sessfs_gate ",	    "UPDATE sessfs_node SET atime", "SELECT set_config(",
-	"INSERT INTO sessfs_feed ", "INSERT INTO agentscope.",	    "SELECT epoch, 0, ",
+	"INSERT INTO sessfs_feed ", "INSERT INTO agentscope.",
 };
 
 static bool begins_with(struct bytes text, const char *with)

@@ -14,8 +14,8 @@ declare -A _sessfs_options=(
 	[check]='--repair -o'
 	[ls]='-l -h --human-readable --json -o'
 	[cat]='-o'
-	[show]='--follow -f --last= -o'
-	[search]='--session= --role= --since= -n --json -o'
+	[show]='--all -a --follow -f --html --last= -o'
+	[search]='--all -a --session= --role= --since= -n --json -o'
 	[append]='-o'
 	[put]='-o'
 	[compact]='--first= --items= --if= -o'
@@ -25,12 +25,14 @@ declare -A _sessfs_options=(
 	[stats]='--json -o'
 	[events]='--since= -o'
 	[mounts]='--json'
-	[import]='--layout= --to= --from-table= --dry-run -n --checksum -c --json -o'
-	[export]='--force -f --json -o'
+	[import]='--layout= --to= --from-table= --dry-run -n --checksum -c --session= --watch --every= --delete --endpoint=
+		--region= --style= --json -o'
+	[export]='--force -f --layout= --dry-run -n --session= --watch --every= --delete --endpoint= --region= --style=
+		--json -o'
 	[umount]='-l --lazy -f --force'
-	[backup]='--force --json -o'
+	[backup]='--force --keep= --endpoint= --region= --style= --json -o'
 	[setup]='--dry-run -n'
-	[restore]='--force --json -o'
+	[restore]='--force --endpoint= --region= --style= --json -o'
 	[gc]='--older-than= --larger-than= --keep-last= --name= --grace= --dry-run --list --undo --json -o'
 )
 
@@ -95,7 +97,11 @@ _sessfs() {
 		mapfile -t COMPREPLY < <(compgen -W 'id age size items' -- "${word#=}")
 		return
 	elif [[ ${COMP_WORDS[COMP_CWORD - 2]} == --layout || $before == --layout ]]; then
-		mapfile -t COMPREPLY < <(compgen -W 'tree agentscope-files agentscope-rows' -- "${word#=}")
+		[[ $command == import ]] && head='tree agentscope-files agentscope-rows'
+		mapfile -t COMPREPLY < <(compgen -W "$head strands strands-snapshots claude-parts agentscope" -- "${word#=}")
+		return
+	elif [[ ${COMP_WORDS[COMP_CWORD - 2]} == --style || $before == --style ]]; then
+		mapfile -t COMPREPLY < <(compgen -W 'path host' -- "${word#=}")
 		return
 	elif [[ $word == -* ]]; then
 		mapfile -t COMPREPLY < <(compgen -W "${_sessfs_options[$command]} --help" -- "$word")
@@ -113,7 +119,7 @@ _sessfs() {
 		compopt -o nospace
 		;;
 	keep:*)
-		mapfile -t COMPREPLY < <(compgen -f -W 'claude codex gemini opencode pi' -- "$word")
+		mapfile -t COMPREPLY < <(compgen -f -W 'claude cline codex copilot gemini kimi opencode pi qwen' -- "$word")
 		;;
 	*)
 		mapfile -t COMPREPLY < <(compgen -f -- "$word")

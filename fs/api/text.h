@@ -22,10 +22,16 @@
  *   role is known is folded to one; what has no role is indented JSON.
  * - What could do something to a terminal, or turn text around, is spelled: "^[", "\u202e", "\xff".
  *
- * These functions know nothing of the store and have no state.  Any bytes are safe; bytes that are
- * not JSON are shown as text.  The time is proportional to the bytes.  0 or -ENOMEM.
+ * - Of the clients that are known (fs/views/question/records.c), only what a person, a model or a
+ *   tool has said is shown, once: nothing is appended for other records.
+ * - In HTML, an item is an element <article>, with <details> for what is folded, and no byte of a
+ *   record is markup.
+ *
+ * These functions know nothing of the store, and have no state but a reader.  Any bytes are safe;
+ * bytes that are not JSON are shown as text.  The time is proportional to the bytes.  0 or -ENOMEM.
  */
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "backend/base/buf.h"
@@ -35,11 +41,25 @@ struct text_place {
 	int64_t time;  /* of the row, in nanoseconds since 1970; 0: not known */
 };
 
+/* Zeroed but for how it reads; for the lines of a list in their order. */
+struct text_reader {
+	bool all;      /* also what is not a message */
+	bool html;     /* not text */
+	uint64_t last; /* private: the message that was read last */
+	int calls;     /* private */
+};
+
 /* Append how a line, or a document, reads. */
-int text_show(struct bytes line, const struct text_place *place, struct buf *out);
+int text_show(struct text_reader *reader, struct bytes line, const struct text_place *place,
+	      struct buf *out);
+/* Whether anything is appended unless everything is read; index: the item's, or below 0. */
+bool text_is_talk(struct bytes line, int64_t index);
 
 /* Append bytes, with those that must not reach a terminal spelled; newlines and tabs stay. */
 int text_tame(struct bytes bytes, struct buf *out);
+
+/* The same for HTML: nothing of it is markup. */
+int text_html(struct bytes bytes, struct buf *out);
 
 /* Append the strings of a line, a line each, without keys and what encodes bytes; letters of
  * scripts without blanks get blanks around them.  A text that is not JSON is one string. */
@@ -57,8 +77,8 @@ int text_fold(struct bytes text, struct buf *out);
 int text_title(struct bytes line, size_t most, struct buf *out);
 
 /* Append the role, in lower case and as questions call it, and the agent; nothing: there is
- * none. */
-int text_made_by(struct bytes line, struct buf *role, struct buf *agent);
+ * none.  1: it is talk, as text_is_talk() says; or 0. */
+int text_made_by(struct bytes line, int64_t index, struct buf *role, struct buf *agent);
 /* Append the role, as text_made_by() calls it, that a client's word for it means. */
 int text_role(struct bytes word, struct buf *out);
 

@@ -34,8 +34,9 @@ enum { TRASH_GRACE_DAYS = 7 };
 
 /*
  * A *home* of a session: its directory, which has all its files but in a store with a layout, or
- * one of its files that lie in no such directory (fs/base/layout.h).  What is done to one is done
- * to the whole session.
+ * one of its files that lie in no such directory (fs/base/layout.h), also one that is packed
+ * (fs/base/packed.h), whose node is told with the session.  What is done to one is done to the
+ * whole session.
  */
 typedef int home_fn(void *arg, struct bytes path, const struct backend_node *node);
 /* One home of each session, with its path, in any order: the directory if there is one. */
@@ -61,6 +62,10 @@ int node_path(struct backend *backend, struct backend_snapshot *snapshot,
 /* The path of it, appended; -ENOENT. */
 int home_path(struct backend *backend, struct backend_snapshot *snapshot, uint64_t layout,
 	      struct bytes session, struct buf *path);
+
+/* The file of its packed transcript (fs/base/packed.h); -ENOENT. */
+int session_packed(struct backend *backend, struct backend_snapshot *snapshot, uint64_t layout,
+		   struct bytes session, struct backend_node *ret_node);
 
 /* The paths that a user may mean by a text: those of all homes of the session with this id, or that
  * of the file of its key behind a '/', with the suffix or without.  Returns what fn returns, or

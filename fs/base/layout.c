@@ -4,58 +4,15 @@
 #include <errno.h>
 #include <stdio.h>
 
+#include "fs/base/layouts.h"
 #include "fs/base/names.h"
 #include "fs/base/template.h"
 #include "backend/base/cleanup.h"
 
-struct pattern {
-	const char *path;
-	const char *session;
-	const char *key; /* of a file */
-};
-
-enum { PATTERNS = 3, PARTS = 8 };
-
-struct layout {
-	const char *name;
-	struct pattern patterns[PATTERNS];
-};
-
-#define TRANSCRIPT "transcript"
-
-/* Their places are bits in stores, so none ever moves. */
-static const struct layout layouts[] = {
-	{ "claude",
-	  { { "claude/projects/{project}/{session}.jsonl", "claude:{project}:{session}",
-	      TRANSCRIPT },
-	    /* What the client stores beside a transcript; other directories are not sessions. */
-	    { "claude/projects/{project}/{session|uuid}/{key}", "claude:{project}:{session}",
-	      NULL } } },
-	{ "codex",
-	  { { "codex/sessions/{year}/{month}/{day}/{session}.jsonl",
-	      "codex:{year}/{month}/{day}:{session}", TRANSCRIPT },
-	    { "codex/archived_sessions/{session}.jsonl", "codex:archived:{session}",
-	      TRANSCRIPT } } },
-	{ "gemini",
-	  { { "gemini/tmp/{project}/chats/{session}.jsonl", "gemini:{project}:{session}",
-	      TRANSCRIPT },
-	    { "gemini/tmp/{project}/chats/{session}.json", "gemini:{project}:{session}",
-	      TRANSCRIPT } } },
-	{ "opencode",
-	  { { "opencode/storage/session/{project}/{session}.json", "opencode:{session}",
-	      "session/{project}" },
-	    { "opencode/storage/message/{session}/{key}", "opencode:{session}", NULL },
-	    /* Their paths do not tell the session. */
-	    { "opencode/storage/part/{key}", "opencode", NULL } } },
-	{ "pi",
-	  { { "pi/sessions/{project}/{session}.jsonl", "pi:{project}:{session}", TRANSCRIPT } } },
-	{ "strands", { { "session_{session}/{key}", "{session}", NULL } } },
-	/* Any two names fit it, so it comes after all others. */
-	{ "agentscope2", { { "{user|safe}/{session|safe}/{key}", "{user}:{session}", NULL } } },
-};
+enum { PARTS = 8 };
 
 /* For all other ids. */
-static const struct pattern last_pattern = { "/{session}/{key}", "{session}", NULL };
+static const struct pattern last_pattern = { "/{session}/{key}", "{session}", NULL, false };
 
 /* ---- Sets of layouts ---- */
 
@@ -73,9 +30,9 @@ int layouts_parse(const char *text, uint64_t *ret_set)
 	for (;; text += size + 1) {
 		size = strcspn(text, "+");
 		bit = 0;
-		for (size_t i = 0; i < ARRAY_SIZE(layouts); i++)
+		for (size_t i = 0; i < LAYOUT_COUNT; i++)
 			if (bytes_equal(bytes_make(text, size), bytes_str(layouts[i].name)))
-				bit = UINT64_C(1) << i;
+				bit = UINT64_C(1) << layouts[i].bit;
 		if (!bit)
 			return -EINVAL;
 		set |= bit;
@@ -93,22 +50,23 @@ const char *layouts_show(uint64_t set, char text[LAYOUTS_TEXT])
 	if (!set)
 		return none;
 	*text = '\0';
-	for (size_t i = 0; i < ARRAY_SIZE(layouts); i++)
-		if (set >> i & 1)
+	for (size_t i = 0; i < LAYOUT_COUNT; i++)
+		if (set >> layouts[i].bit & 1)
 			size += snprintf(text + size, (size_t)(LAYOUTS_TEXT - size), "%s%s",
 					 size ? "+" : "", layouts[i].name);
 	return text;
 }
 
-_Static_assert(LAYOUTS_ALL == (1 << ARRAY_SIZE(layouts)) - 1, "a bit for each");
+_Static_assert(LAYOUTS_ALL == (1 << LAYOUT_COUNT) - 1, "a bit for each");
 
 /* The pattern with that number, counted through all layouts of the set; NULL: there are no more. */
 static const struct pattern *pattern_at(uint64_t set, size_t at)
 {
-	for (size_t i = 0; i < ARRAY_SIZE(layouts); i++)
-		for (size_t j = 0; set >> i & 1 && j < PATTERNS && layouts[i].patterns[j].path; j++)
+	for (const struct layout *layout = layouts; layout < layouts + LAYOUT_COUNT; layout++)
+		for (size_t i = 0;
+		     set >> layout->bit & 1 && i < LAYOUT_PATTERNS && layout->patterns[i].path; i++)
 			if (!at--)
-				return &layouts[i].patterns[j];
+				return &layout->patterns[i];
 	return at ? NULL : &last_pattern;
 }
 

@@ -3,7 +3,7 @@
 #define FS_BASE_LAYOUT_H
 
 /*
- * Layouts: which path is which session.
+ * Layouts: which path is which session.  The clients that are known are in layouts.h.
  *
  * A store without a layout has its sessions at the root: what is below the directory S is session
  * S, and its keys are the paths below it.  AgentScope works so, and needs no pattern here.  A
@@ -21,7 +21,8 @@
  *     it.  A variable stands for one byte or more.  For "{name|safe}" the client writes a value
  *     with other bytes than A-Z a-z 0-9 _ - . in base64url (RFC 4648) without padding; text that
  *     has less than eight letters, or cannot have been written so, is the value itself.
- *     "{name|uuid}" fits only what looks like a UUID.
+ *     "{name|uuid}" fits only what looks like a UUID, and "{name|bare}" only what does not begin
+ *     with "session_".
  *   - At last every layout has the pattern "/{session}/{key}", with the empty name, which is shown
  *     as "%" (names.h): it has the sessions of all other ids.
  *
@@ -51,7 +52,7 @@ enum layout_is {
 	LAYOUT_NONE,	/* anything else */
 };
 
-enum { LAYOUTS_ALL = 0x7f };
+enum { LAYOUTS_ALL = 0xfff };
 /* Names with '+' between them; -EINVAL. */
 int layouts_parse(const char *text, uint64_t *ret_set);
 /* The same backwards; "agentscope" is that there is none.  text has room for any. */

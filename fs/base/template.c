@@ -144,7 +144,8 @@ static int value_set(struct values *values, const struct piece *piece, struct by
 	const struct buf *had = value_of(values, piece->text);
 	int r;
 
-	if (bytes_equal(piece->type, BYTES("uuid")) && !is_uuid(text))
+	if ((bytes_equal(piece->type, BYTES("uuid")) && !is_uuid(text)) ||
+	    (bytes_equal(piece->type, BYTES("bare")) && bytes_starts_with(text, BYTES("session_"))))
 		return 0;
 	r = bytes_equal(piece->type, BYTES("safe")) ? safe_read(text, &value) :
 						      buf_append_bytes(&value, text);

@@ -108,21 +108,31 @@ bool again_comes(struct tree *tree, pid_t pid, uint64_t nodeid)
 	return again_get(tree, pid, &again) && (again.found ? again.found : again.nodeid) == nodeid;
 }
 
-bool again_opens(struct tree *tree, pid_t pid, uint64_t nodeid)
+bool again_asks(struct tree *tree, pid_t pid, uint64_t nodeid)
 {
-	struct retrying again;
+	struct retrying *again;
+	bool comes = false;
 
-	return again_comes(tree, pid, nodeid) ||
-	       (again_get(tree, pid, &again) && again.nodeid == nodeid && again.kind != FACE_ASKS);
+	if (!tree->cache->again_count || pid == NOBODY)
+		return false;
+	pthread_mutex_lock(&tree->table_lock);
+	again = again_find(tree, pid);
+	if (again && again->found) {
+		comes = again->found == nodeid && !again->asked;
+		again->asked |= comes;
+	} else if (again) {
+		comes = again->nodeid == nodeid;
+	}
+	pthread_mutex_unlock(&tree->table_lock);
+	return comes;
 }
 
 bool tree_opens_again(struct tree *tree, pid_t pid, uint64_t nodeid)
 {
 	struct retrying again;
 
-	/* On any of its faces. */
-	return again_opens(tree, pid, nodeid) ||
-	       (again_get(tree, pid, &again) && nodeid_ino(again.found) == nodeid_ino(nodeid));
+	return again_comes(tree, pid, nodeid) ||
+	       (again_get(tree, pid, &again) && again.nodeid == nodeid && again.kind != FACE_ASKS);
 }
 
 void again_led(struct tree *tree, pid_t pid, uint64_t nodeid)
@@ -133,10 +143,12 @@ void again_led(struct tree *tree, pid_t pid, uint64_t nodeid)
 		return;
 	pthread_mutex_lock(&tree->table_lock);
 	again = again_find(tree, pid);
-	if (again && ++again->lookups > LOOKUPS_MOST)
+	if (again && ++again->lookups > LOOKUPS_MOST) {
 		again_free(tree, again);
-	else if (again)
+	} else if (again) {
 		again->found = nodeid;
+		again->asked = false;
+	}
 	pthread_mutex_unlock(&tree->table_lock);
 }
 

@@ -142,8 +142,8 @@ void again_led(struct tree *tree, pid_t pid, uint64_t nodeid);
 /* Whether this is the second try of a thread: it comes to the nodeid that the name has led it to
  * since, or without a look-up to the same. */
 bool again_comes(struct tree *tree, pid_t pid, uint64_t nodeid);
-/* Or, to open it, to the same although it has looked the name up: it has opened nothing since. */
-bool again_opens(struct tree *tree, pid_t pid, uint64_t nodeid);
+/* The same, to ask for attributes, which a try does once behind its look-up. */
+bool again_asks(struct tree *tree, pid_t pid, uint64_t nodeid);
 /* Whether a thread got ESTALE for just this nodeid and has looked up nothing since: a name did not
  * lead it there. */
 bool again_is(struct tree *tree, pid_t pid, uint64_t nodeid);

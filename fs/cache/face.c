@@ -388,7 +388,7 @@ struct face *face_for_open(struct tree *tree, struct inode *inode, unsigned numb
 	/* We could not recognise the second try of a thread that we cannot see. */
 	if (face_is_plain(inode, face) || !pid || (*led && (*led)->face == face) ||
 	    face_is_free(inode, face, kind, pid) ||
-	    again_opens(tree, pid, inode_nodeid(inode, number)))
+	    tree_opens_again(tree, pid, inode_nodeid(inode, number)))
 		return face;
 	led_end(led);
 	return face_lead(inode, kind, pid) ? NULL : face;

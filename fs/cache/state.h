@@ -25,6 +25,7 @@ struct retrying {
 	uint64_t nodeid;  /* for which it got ESTALE */
 	uint64_t found;	  /* the nodeid of its last lookup since; 0: it has looked up none */
 	unsigned lookups; /* since */
+	bool asked;	  /* for attributes, since the last of them */
 };
 
 enum { AGAIN_SETS = 64, AGAIN_SLOTS = 8 };

@@ -56,13 +56,13 @@ enum { STREAM_MODE = S_IFREG | S_IRUSR };
 /* What is shown of a list; zeros of anything else. */
 struct window_rows {
 	bool list;
+	bool packed;	     /* of a packed transcript (fs/base/packed.h) */
 	uint64_t version;    /* inode.version, or a digest, */
 	uint64_t generation; /* with that of the node, */
 	int64_t end;	     /* the index behind the last row, or the size, */
 	int64_t now;	     /* and the moment for ages, in nanoseconds since 1970 */
 	/* The rows between these, inclusive, that fit the question; so many bytes. */
-	int64_t from;
-	int64_t to;
+	int64_t from, to;
 	uint64_t size;
 	uint64_t sum; /* a sum that differs with the choice of rows */
 	/* Of documents as a list: rights to read that not all of the documents give. */
@@ -88,8 +88,7 @@ struct window_saving {
 	pid_t process;	  /* that was the last to write, or has opened it */
 	struct stage stage;
 	/* The rows of the list that it replaces, none if last is before first. */
-	int64_t first;
-	int64_t last;
+	int64_t first, last;
 };
 
 /* The fields never change, except the links and those with a lock. */
@@ -155,7 +154,8 @@ static inline mode_t window_mode(const struct window_rows *rows, mode_t mode)
 /* Whether appends to it go to the list that it shows. */
 static inline bool window_takes_lines(const struct window *window)
 {
-	return window->rows.list && window->asked->question->as == QUESTION_LINES;
+	return window->rows.list && !window->rows.packed &&
+	       window->asked->question->as == QUESTION_LINES;
 }
 
 struct through;

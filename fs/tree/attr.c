@@ -121,7 +121,8 @@ static int stat_face(struct tree *tree, struct inode *inode, struct face *face,
 	return r;
 }
 
-static int stat_once(struct tree *tree, struct inode *inode, unsigned number, pid_t pid,
+/* again: it is the second try of the thread. */
+static int stat_once(struct tree *tree, struct inode *inode, unsigned number, pid_t pid, bool again,
 		     struct stat *ret_stat, bool *ret_own, struct notes *notes)
 {
 	WITH_READ_LOCK(tree);
@@ -132,8 +133,7 @@ static int stat_once(struct tree *tree, struct inode *inode, unsigned number, pi
 	if (inode_is_changing(tree, inode))
 		return -ESTALE;
 	/* With the published size the kernel would cut the writer's pages. */
-	if (!face_is_reached(tree, inode, face, pid) &&
-	    !again_comes(tree, pid, inode_nodeid(inode, number)))
+	if (!again && !face_is_reached(tree, inode, face, pid))
 		return ELSEWHERE;
 	r = stat_face(tree, inode, face, ret_stat, ret_own);
 	/* Tries of one question count once. */
@@ -163,12 +163,14 @@ int tree_stat_face(struct tree *tree, struct inode *inode, unsigned face, pid_t 
 		   struct stat *ret_stat, bool *ret_own)
 {
 	struct notes notes = { 0 };
+	bool again;
 	int r;
 
 	*ret_own = inode->window;
 	if (inode->window)
 		return tree->views->stat(tree, inode, ret_stat);
-	r = TREE_RETRY(tree, stat_once(tree, inode, face, pid, ret_stat, ret_own, &notes));
+	again = again_asks(tree, pid, inode_nodeid(inode, face));
+	r = TREE_RETRY(tree, stat_once(tree, inode, face, pid, again, ret_stat, ret_own, &notes));
 	notes_send(&notes, tree, NOTIFY_LATER);
 	if (r != ELSEWHERE)
 		return r;

@@ -57,21 +57,6 @@ static void moving_done(struct moving *moving)
 	ghost_end_free(moving->ghost);
 }
 
-/* How to date rows that were brought in an ordinary file; the attribute is removed with that. */
-static int take_dates(struct view *view, struct inode *inode, struct dates *ret_dates,
-		      struct batch *batch)
-{
-	_cleanup_(buf_done) struct buf value = { 0 };
-	int r = inode_is_state(inode) || inode->bare ?
-			-ENODATA :
-			ASK(view, xattr_get, inode->node.ino, BYTES(DATES_ATTRIBUTE), &value);
-
-	if (r < 0)
-		return r == -ENODATA ? 0 : r;
-	batch_xattr_delete(batch, inode->node.ino, BYTES(DATES_ATTRIBUTE));
-	return dates_parse(buf_bytes(&value), ret_dates) < 0 ? -EIO : 0;
-}
-
 /* Turn the content into what the new name says.  fresh: do not keep the rows that are there now. */
 static int move_content(struct tree *tree, struct view *view, struct moving *moving, bool fresh,
 			struct batch *batch)
@@ -86,7 +71,8 @@ static int move_content(struct tree *tree, struct view *view, struct moving *mov
 	    (moving->node.kind == BACKEND_SINGLE || moving->node.kind == BACKEND_HASH))
 		r = -EFBIG;
 	if (r == 0)
-		r = take_dates(view, inode, &target.dates, batch);
+		r = dates_of_moved(tree, view, inode, moving->node.kind, moving->dir_to,
+				   moving->name_to, &target.dates, batch);
 	if (r == 0)
 		r = content_to_stage(view, inode, &moving->stage);
 	if (r < 0)
@@ -146,6 +132,9 @@ static int moving_plan(struct tree *tree, struct view *view, struct moving *movi
 	if (inode_is_dir(inode))
 		return relocations_of_dir(&placing, inode, moving->dir_to, moving->name_to,
 					  &moving->place, &moving->files);
+	r = ttl_of_moved(tree, view, inode, moving->dir_to, moving->name_to, batch);
+	if (r < 0)
+		return r;
 	if (!inode_is_state(inode) && !kind_is_state(node->kind))
 		return 0;
 	if (inode->apart ||

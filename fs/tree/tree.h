@@ -75,6 +75,16 @@ int list_dots(uint64_t ino, uint64_t parent, uint64_t position, tree_entry_fn *f
 /* tree_list() of a directory that is not a window, without inodes. */
 int list_names(struct tree *tree, struct inode *dir, uint64_t position, uint64_t end,
 	       tree_entry_fn *fn, void *arg);
+struct dates;
+/* rename-dates.c: how rows of this kind are dated that come to be by a rename to a name. */
+int dates_of_moved(struct tree *tree, struct view *view, struct inode *inode, uint32_t kind,
+		   struct inode *dir, struct bytes name, struct dates *ret_dates,
+		   struct batch *batch);
+/* A transcript that gets the name of the packed or the plain one beside it gets the session's
+ * ttl. */
+int ttl_of_moved(struct tree *tree, struct view *view, struct inode *inode, struct inode *dir,
+		 struct bytes name, struct batch *batch);
+
 /* rename.c: make the file of a name what its path says, as if it had been moved there: 1, or 0 when
  * it is that already.  No lock is held. */
 int tree_place_anew(struct tree *tree, struct inode *dir, struct bytes name);

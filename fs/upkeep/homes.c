@@ -8,6 +8,7 @@
 
 #include "fs/base/layout.h"
 #include "fs/base/names.h"
+#include "fs/base/packed.h"
 #include "fs/inode/inodes.h"
 #include "fs/upkeep/trash-internal.h"
 #include "backend/base/array.h"
@@ -95,6 +96,62 @@ static int sort_out(struct view *view, const struct backend_node *home, struct e
 	return MIN(r, 0);
 }
 
+/* The node of a path; -ENOENT. */
+static int find_path(struct view *view, struct bytes path, struct backend_node *ret_node)
+{
+	struct backend_node dir = { .ino = BACKEND_ROOT };
+	struct bytes name;
+	bool more = true;
+	int r = 0;
+
+	while (r == 0 && more) {
+		struct backend_node node;
+		uint64_t id;
+
+		more = names_cut(&path, &name);
+		r = ASK(view, entry_find, dir.ino, name, &id, &node);
+		backend_node_done(&dir);
+		if (r == 0)
+			dir = node;
+	}
+	if (r == 0)
+		*ret_node = dir;
+	return r;
+}
+
+int session_packed(struct backend *backend, struct backend_snapshot *snapshot, uint64_t layout,
+		   struct bytes session, struct backend_node *ret_node)
+{
+	struct view view = { .backend = backend, .snapshot = snapshot };
+	_cleanup_(buf_done) struct buf path = { 0 };
+	int r = packed_path(layout, session, &path);
+
+	if (r == 0)
+		r = find_path(&view, buf_bytes(&path), ret_node);
+	if (r == 0 && (!S_ISREG(ret_node->mode) || ret_node->kind != BACKEND_ORDINARY)) {
+		backend_node_done(ret_node);
+		r = -ENOENT;
+	}
+	return r;
+}
+
+/* The transcript that the client has packed, which is the session's as if it had rows. */
+static int add_packed(struct finding *finding, uint64_t layout)
+{
+	const struct backend_entry nowhere = { .name = BYTES("") };
+	struct view *view = finding->view;
+	struct backend_node node, of;
+	int r = session_packed(view->backend, view->snapshot, layout, finding->session, &node);
+
+	if (r < 0)
+		return r == -ENOENT ? 0 : r;
+	of = node;
+	of.session = finding->session;
+	r = entries_add(finding->homes, &nowhere, &of);
+	backend_node_done(&node);
+	return r;
+}
+
 int homes_of(struct view *view, uint64_t layout, const struct backend_node *home,
 	     struct bytes session, struct entries *homes)
 {
@@ -110,6 +167,8 @@ int homes_of(struct view *view, uint64_t layout, const struct backend_node *home
 			r = backend_session_keys(view->backend, view->snapshot, session,
 						 finding.start, on_key, &finding);
 	}
+	if (r == 0)
+		r = add_packed(&finding, layout);
 	return r < 0 ? r : sort_out(view, home, homes);
 }
 
@@ -265,18 +324,29 @@ static int is_first_home(const struct listing *listing, const struct backend_nod
 	return r < 0 ? r : !homes.count || homes.item[0].node.ino == node->ino;
 }
 
+static int judge_packed(const struct listing *listing, struct bytes path, struct buf *session)
+{
+	_cleanup_(buf_done) struct buf key = { 0 };
+
+	return packed_judge(listing->homes->layout, path, session, &key);
+}
+
 static int on_entry(void *arg, const struct backend_entry *entry, const struct backend_node *node)
 {
 	struct listing *listing = arg;
 	struct home_dir *dir = &listing->homes->dir[listing->dir];
-	_cleanup_(buf_done) struct buf path = { 0 };
+	_cleanup_(buf_done) struct buf path = { 0 }, session = { 0 };
+	struct backend_node of = *node;
+	bool may_be_packed;
 	int r = 0;
 
 	if (!listing->most)
 		return 1;
 	dir->after = entry->id;
+	may_be_packed = S_ISREG(node->mode) && node->kind == BACKEND_ORDINARY &&
+			bytes_ends_with(entry->name, BYTES(PACKED_SUFFIX));
 	if (S_ISDIR(node->mode) ? node->kind != BACKEND_SESSION && !listing->homes->layout :
-				  !kind_is_state(node->kind))
+				  !kind_is_state(node->kind) && !may_be_packed)
 		return 0;
 	if (dir->path.size) {
 		r = buf_append_bytes(&path, buf_bytes(&dir->path));
@@ -285,14 +355,22 @@ static int on_entry(void *arg, const struct backend_entry *entry, const struct b
 	}
 	if (r == 0)
 		r = buf_append_bytes(&path, entry->name);
+	if (r == 0 && may_be_packed) {
+		r = judge_packed(listing, buf_bytes(&path), &session);
+		if (r <= 0)
+			return r;
+		of.session = buf_bytes(&session);
+		node = &of;
+		r = 0;
+	}
 	if (r < 0)
 		return r;
-	if (kind_is_state(node->kind)) {
+	if (!S_ISDIR(node->mode)) {
 		r = is_first_home(listing, node);
 		if (r <= 0)
 			return r;
 	}
-	if (node->kind == BACKEND_ORDINARY)
+	if (node->kind == BACKEND_ORDINARY && S_ISDIR(node->mode))
 		return may_have_sessions(listing->homes, &path) ?
 			       add_dir(&listing->below, node->ino, &path) :
 			       0;

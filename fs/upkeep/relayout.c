@@ -9,6 +9,9 @@
  *
  *   Directories come first, twice: a session must not have the id any more that another one is
  *   about to get.
+ *
+ *   A layout that is added, and that no name at the root is of, changes no place: only the setting
+ *   is written.
  */
 
 #include <errno.h>
@@ -346,6 +349,69 @@ static int change(struct backend *backend, uint64_t set, struct layout_changed *
 	return r;
 }
 
+/* ---- Layouts that nothing is of ---- */
+
+struct comparing {
+	struct backend_snapshot *snapshot;
+	uint64_t from, to;
+	bool below;    /* the names are those below "%" */
+	uint64_t rest; /* that directory; 0: there is none */
+};
+
+/* 1: it is something else, or sessions may lie below it that were none. */
+static int compare_entry(void *arg, const struct backend_entry *entry,
+			 const struct backend_node *node)
+{
+	_cleanup_(buf_done) struct buf path = { 0 }, start = { 0 }, key = { 0 };
+	_cleanup_(buf_done) struct buf was = { 0 }, becomes = { 0 };
+	struct comparing *comparing = arg;
+	const uint64_t added = comparing->to & ~comparing->from;
+	const bool is_dir = S_ISDIR(node->mode);
+	bool is_rest = !comparing->below && bytes_equal(entry->name, BYTES("%"));
+	enum layout_is is[2];
+	int r = comparing->below ? buf_append_str(&path, "%/") : 0;
+
+	if (is_rest)
+		comparing->rest = node->ino;
+	if (r == 0)
+		r = buf_append_bytes(&path, entry->name);
+	if (r == 0)
+		r = layout_judge(comparing->from, buf_bytes(&path), is_dir, &is[0], &was, &key);
+	if (r == 0)
+		r = layout_judge(comparing->to, buf_bytes(&path), is_dir, &is[1], &becomes, &key);
+	if (r < 0)
+		return r;
+	if (is[0] != is[1] || !bytes_equal(buf_bytes(&was), buf_bytes(&becomes)))
+		return -ENOTEMPTY;
+	for (size_t i = 0; r >= 0 && is_dir && !is_rest; i++) {
+		r = layout_above(added, buf_bytes(&path), i, &start);
+		if (r > 0)
+			return -ENOTEMPTY;
+	}
+	return r == -ENOENT ? 0 : r;
+}
+
+/* Whether another layout only adds others, of which there is no path yet: 1 or 0. */
+static int adds_only(struct backend *backend, uint64_t from, uint64_t to)
+{
+	struct comparing comparing = { .from = from, .to = to };
+	int r;
+
+	if (!from || (from & to) != from)
+		return 0;
+	r = backend->ops->snapshot_begin(backend, BACKEND_ANYWAY, &comparing.snapshot);
+	if (r < 0)
+		return r;
+	r = backend->ops->entry_list(backend, comparing.snapshot, BACKEND_ROOT, 0, compare_entry,
+				     &comparing);
+	comparing.below = true;
+	if (r == 0 && comparing.rest)
+		r = backend->ops->entry_list(backend, comparing.snapshot, comparing.rest, 0,
+					     compare_entry, &comparing);
+	backend->ops->snapshot_end(backend, comparing.snapshot);
+	return r == -ENOTEMPTY ? 0 : r < 0 ? r : 1;
+}
+
 int layout_change(struct backend *backend, uint64_t set, struct layout_changed *ret_changed,
 		  char **ret_why)
 {
@@ -354,8 +420,10 @@ int layout_change(struct backend *backend, uint64_t set, struct layout_changed *
 	int r = settings_read(backend, &settings, NULL, ret_why);
 
 	if (r == 0 && (settings.value[SETTING_LAYOUT] != set || settings.moving)) {
-		r = layout_begin(backend, set);
-		if (r == -ENOTEMPTY) {
+		r = settings.moving ? 0 : adds_only(backend, settings.value[SETTING_LAYOUT], set);
+		if (r > 0)
+			r = set_settings(backend, set, false);
+		else if (r == 0 && (r = layout_begin(backend, set)) == -ENOTEMPTY) {
 			r = change(backend, set, &changed, ret_why);
 			backend = NULL;
 		}

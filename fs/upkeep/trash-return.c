@@ -174,13 +174,18 @@ static int name_is_free(struct tree *tree, struct view *view, struct trashed *tr
 	return 0;
 }
 
-/* Make a state file that again. */
+/* Make a state file that again; a packed transcript keeps its session in the trash alone. */
 static void emit_shown(struct backend_node *node, struct bytes name, struct batch *batch)
 {
 	uint32_t kind = names_split(name).kind;
 
-	if (!S_ISREG(node->mode) || !node->key.data || !kind_is_state(kind))
+	if (!S_ISREG(node->mode) || !node->key.data)
 		return;
+	if (!kind_is_state(kind)) {
+		node->session = node->key = (struct bytes){ 0 };
+		batch_node_put(batch, node);
+		return;
+	}
 	node->kind = kind;
 	node_rewritten(node);
 	batch_node_put(batch, node);

@@ -43,6 +43,7 @@
  *   adopted.
  */
 #include "fs/base/names.h"
+#include "fs/base/packed.h"
 #include "fs/base/ttl.h"
 #include "fs/inode/aparts.h"
 #include "fs/inode/commit.h"
@@ -67,6 +68,8 @@ struct home {
 	struct inode *inode;  /* counted, as the next one */
 	struct inode *parent; /* the directory that it lies in */
 	struct buf path;
+	struct buf session; /* of a packed transcript, which has none of its own, */
+	struct buf key;	    /* and the key that it keeps in the trash; empty: it is not packed */
 	uint64_t entry;
 	uint64_t entry_to; /* in the trash */
 };
@@ -98,6 +101,8 @@ static void trashing_done(struct trashing *trashing)
 		if (home->parent)
 			inode_forget(trashing->tree, home->parent, 1);
 		buf_done(&home->path);
+		buf_done(&home->session);
+		buf_done(&home->key);
 	}
 	free(trashing->home);
 }
@@ -165,6 +170,31 @@ static struct home *add_home(struct trashing *trashing)
 	return &trashing->home[trashing->count++];
 }
 
+/* Whether it is a transcript that the client has packed. */
+static int judge_packed(struct trashing *trashing, struct home *home)
+{
+	int r = 0;
+
+	if (S_ISREG(home->inode->node.mode) && home->inode->node.kind == BACKEND_ORDINARY)
+		r = packed_judge(trashing->tree->layout, buf_bytes(&home->path), &home->session,
+				 &home->key);
+	if (r <= 0)
+		buf_clear(&home->key);
+	return r <= 0 ? r : buf_append_str(&home->key, PACKED_SUFFIX);
+}
+
+/* Its node, with the session that it is of. */
+static struct backend_node home_node(const struct home *home)
+{
+	struct backend_node node = home->inode->node;
+
+	if (home->key.size) {
+		node.session = buf_bytes(&home->session);
+		node.key = buf_bytes(&home->key);
+	}
+	return node;
+}
+
 /* The home that was named. */
 static int find_named(struct trashing *trashing)
 {
@@ -186,9 +216,11 @@ static int find_named(struct trashing *trashing)
 		r = entry_open(tree, &trashing->view, home->parent, name, &home->entry,
 			       &home->inode);
 	}
+	if (r == 0)
+		r = judge_packed(trashing, home);
 	if (r < 0)
 		return r;
-	return home->inode->node.kind == BACKEND_SESSION ||
+	return home->inode->node.kind == BACKEND_SESSION || home->key.size ||
 			       (inode_is_state(home->inode) && !inode_session(home->parent)) ?
 		       0 :
 		       -ENOTDIR;
@@ -209,24 +241,26 @@ static int find_other(struct trashing *trashing, const struct backend_node *node
 		return r;
 	home->entry = home->inode->node.entry;
 	r = ASK(view, entry_name, home->parent->ino, home->entry, &name);
-	return r < 0 ? r : inode_path(home->parent, buf_bytes(&name), &home->path);
+	if (r == 0)
+		r = inode_path(home->parent, buf_bytes(&name), &home->path);
+	return r < 0 ? r : judge_packed(trashing, home);
 }
 
 static int find_session(struct trashing *trashing)
 {
 	_cleanup_(entries_done) struct entries homes = { 0 };
 	struct tree *tree = trashing->tree;
-	const struct backend_node *node;
+	struct backend_node node;
 	int r = view_begin(tree, 0, &trashing->view);
 
 	if (r == 0)
 		r = find_named(trashing);
 	if (r < 0)
 		return r;
-	node = &trashing->home[0].inode->node;
-	r = key_heed(tree, &trashing->view, node->session, (struct bytes){ 0 });
+	node = home_node(&trashing->home[0]);
+	r = key_heed(tree, &trashing->view, node.session, (struct bytes){ 0 });
 	if (r == 0)
-		r = homes_of(&trashing->view, tree->layout, node, node->session, &homes);
+		r = homes_of(&trashing->view, tree->layout, &node, node.session, &homes);
 	for (size_t i = 1; r == 0 && i < homes.count; i++)
 		r = find_other(trashing, &homes.item[i].node);
 	for (size_t i = 0; r == 0 && i < trashing->count; i++)
@@ -244,8 +278,9 @@ static int judge_session(struct trashing *trashing)
 
 	for (size_t i = 0; r == 0 && i < trashing->count; i++) {
 		const struct inode *inode = trashing->home[i].inode;
+		const struct backend_node node = home_node(&trashing->home[i]);
 
-		r = entries_add(&homes, &nowhere, &inode->node);
+		r = entries_add(&homes, &nowhere, &node);
 		if (r == 0 && inode_is_dir(inode))
 			r = family_find(view, inode->ino, &trashing->family);
 	}
@@ -309,7 +344,7 @@ static void lose(struct tree *tree, uint64_t ino)
 
 static void emit_home(struct trashing *trashing, const struct home *home, int64_t removed)
 {
-	struct backend_node node = home->inode->node;
+	struct backend_node node = home_node(home);
 
 	if (kind_is_state(node.kind))
 		emit_rows(trashing, &node);

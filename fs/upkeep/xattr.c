@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <sys/xattr.h>
 
+#include "fs/base/packed.h"
 #include "fs/events/events.h"
 #include "fs/api/trash.h"
 #include "fs/base/ttl.h"
@@ -173,6 +174,17 @@ static int set_xattr_once(struct tree *tree, struct inode *inode, struct bytes n
 	return change_xattr(tree, inode, &batch, 0, notes);
 }
 
+/* A transcript that its client has packed. */
+static bool is_packed(struct tree *tree, struct view *view, struct inode *inode, struct inode *dir)
+{
+	_cleanup_(buf_done) struct buf name = { 0 }, path = { 0 }, session = { 0 }, key = { 0 };
+
+	return S_ISREG(inode->node.mode) && inode->node.kind == BACKEND_ORDINARY &&
+	       ASK(view, entry_name, inode->node.parent, inode->node.entry, &name) == 0 &&
+	       inode_path(dir, buf_bytes(&name), &path) == 0 &&
+	       packed_judge(tree->layout, buf_bytes(&path), &session, &key) > 0;
+}
+
 /* Whether it is a session's directory, or by the layout a file of one outside of such a
  * directory. */
 static bool is_home(struct tree *tree, struct inode *inode)
@@ -181,7 +193,8 @@ static bool is_home(struct tree *tree, struct inode *inode)
 	struct inode *dir;
 	bool home;
 
-	if (!tree->layout || !inode_is_state(inode))
+	if (!tree->layout || (!inode_is_state(inode) && !S_ISREG(inode->node.mode)) ||
+	    (!inode_is_state(inode) && !packed_layouts(tree->layout)))
 		return inode->node.kind == BACKEND_SESSION;
 	{
 		WITH_READ_LOCK(tree);
@@ -189,7 +202,8 @@ static bool is_home(struct tree *tree, struct inode *inode)
 		if (view_begin(tree, BACKEND_ANYWAY, &view) < 0 ||
 		    inode_get_dir(tree, &view, inode->node.parent, &dir) < 0)
 			return false;
-		home = !inode_session(dir);
+		home = !inode_session(dir) &&
+		       (inode_is_state(inode) || is_packed(tree, &view, inode, dir));
 	}
 	inode_forget(tree, dir, 1);
 	return home;

@@ -17,6 +17,7 @@
 #include "fs/inode/waiting.h"
 #include "backend/base/digest.h"
 #include "fs/views/windows.h"
+#include "fs/base/packed.h"
 
 enum {
 	FILL_BYTES = 256 << 10, /* put into the stage at once */
@@ -62,6 +63,7 @@ struct looking {
 	int64_t last;  /* and of the last */
 	int64_t final; /* index behind which the search ends */
 	struct buf out;
+	struct text_reader reader;
 	bool document;		     /* the only row, which is not an item */
 	struct version *version;     /* gets the lines that fit, or NULL */
 	uint8_t digest[DIGEST_SIZE]; /* of what is in it */
@@ -83,6 +85,7 @@ static struct looking looking_at(struct window_view *view, int64_t from, int64_t
 		.most = UINT64_MAX,
 		.room = UINT64_MAX,
 		.document = view->document,
+		.reader = { .all = question->all, .html = question->html },
 	};
 }
 
@@ -97,7 +100,8 @@ static bool asks_times(const struct question *question)
 	       question->before.clock != QUESTION_NEVER_SAID;
 }
 
-static bool row_fits(const struct looking *looking, struct bytes data, int64_t created)
+static bool row_fits(const struct looking *looking, int64_t index, struct bytes data,
+		     int64_t created)
 {
 	const struct question *question = looking->view->question;
 
@@ -107,7 +111,10 @@ static bool row_fits(const struct looking *looking, struct bytes data, int64_t c
 	if (asks_times(question) &&
 	    (!created || created < looking->since || created >= looking->before))
 		return false;
-	return !question_needs_line(question) || question_fits(question, data);
+	if (question_needs_line(question) && !question_fits(question, data))
+		return false;
+	return !is_text(looking) || question->all || looking->view->documents ||
+	       text_is_talk(data, index);
 }
 
 /* Scrambled, so that two sets of rows hardly ever have the same sum. */
@@ -146,7 +153,8 @@ static int put_row(struct looking *looking, int64_t index, int64_t created, stru
 
 	if (view->documents)
 		view->rows.closed |= documents_closed(view);
-	r = is_text(looking) ? text_show(data, &place, &looking->out) : put_line(looking, data);
+	r = is_text(looking) ? text_show(&looking->reader, data, &place, &looking->out) :
+			       put_line(looking, data);
 
 	if (r == 0 && looking->out.size >= FILL_BYTES)
 		r = flush(looking);
@@ -184,7 +192,7 @@ static int count_row(void *arg, int64_t index, struct backend_times times, struc
 	struct looking *looking = arg;
 	uint64_t size = looking->size + data.size + 1;
 
-	if (!row_fits(looking, data, times.created))
+	if (!row_fits(looking, index, data, times.created))
 		return 0;
 	if (looking->count == looking->most || size > looking->room)
 		return 1;
@@ -231,6 +239,8 @@ static int rows_look(struct looking *looking, bool back, backend_row_time_fn *fn
 	looking->final = back ? looking->from : looking->to;
 	if (of->documents)
 		return documents_look(of, start, back, timed, looking);
+	if (of->rows.packed)
+		return unpacked_look(of, start, back, timed, looking);
 	if (asks_times(of->question) || is_text(looking))
 		return backend_row_read_times(view->backend, view->snapshot, session, key, start,
 					      back, UINT64_MAX, timed, looking);
@@ -305,6 +315,8 @@ int window_view_begin(struct tree *tree, struct inode *of, struct window_view *v
 		return -ESTALE;
 	if (question_gathers(view->question))
 		return directory_begin(tree, of, view);
+	if (of->node.kind == BACKEND_ORDINARY && packed_layouts(tree->layout))
+		return unpacked_view_begin(tree, of, view);
 	if (of->node.kind != BACKEND_LIST &&
 	    (of->node.kind != BACKEND_SINGLE || view->question->as != QUESTION_TEXT))
 		return 0;
@@ -315,6 +327,7 @@ void window_view_end(struct window_view *view)
 {
 	view_end(&view->view);
 	documents_free(view->documents);
+	unpacked_free(view->unpacked);
 	buf_done(&view->session);
 	buf_done(&view->key);
 }
@@ -334,18 +347,48 @@ static int choose_from(struct window_view *view)
 {
 	const struct question *question = view->question;
 	bool documents = question_gathers(question);
-	int r = documents ? documents_begin(view, DOCUMENTS_BLOCK) : 0;
+	int r = documents	  ? documents_begin(view, DOCUMENTS_BLOCK) :
+		view->rows.packed ? unpacked_begin(view) :
+				    0;
 
 	if (r < 0)
 		return r;
 	view->rows.from = documents ? 0 : INT64_MIN;
 	/* Behind the highest number there is none. */
-	view->rows.to = view->rows.end - (view->rows.end < INT64_MAX);
+	view->rows.to = view->rows.packed ? unpacked_count(view) - 1 :
+					    view->rows.end - (view->rows.end < INT64_MAX);
 	if (!documents && !view->document) {
 		view->rows.from = question->items_from;
 		view->rows.to = MIN(view->rows.to, question->items_to);
 	}
 	return 0;
+}
+
+/* What stands before the first row decides whether that goes on with it. */
+static int see_row(void *arg, int64_t index, struct backend_times times, struct bytes data)
+{
+	const struct text_place place = { index, times.created };
+	struct looking *looking = arg;
+	int r = text_show(&looking->reader, data, &place, &looking->out);
+
+	buf_clear(&looking->out);
+	return r;
+}
+
+static int see_before(struct looking *looking)
+{
+	enum { BEFORE = 8 };
+	const int64_t from = looking->from, to = looking->to;
+	int r;
+
+	if (!is_text(looking) || looking->document || looking->view->documents || from <= 0)
+		return 0;
+	looking->from = MAX(from - BEFORE, 0);
+	looking->to = from - 1;
+	r = rows_look(looking, false, see_row);
+	looking->from = from;
+	looking->to = to;
+	return r;
 }
 
 /* Choose from the beginning on.  If one pass finds all, their bytes are read with it. */
@@ -359,7 +402,9 @@ static int choose_on(struct window_view *view, struct version **ret_version)
 		looking.most = (uint64_t)question->first;
 	if (ret_version && (question->bytes < 0 || view->document))
 		looking.version = version_new();
-	r = rows_look(&looking, false, count_row);
+	r = see_before(&looking);
+	if (r == 0)
+		r = rows_look(&looking, false, count_row);
 	if (r == 0) {
 		chosen(&looking, looking.first, looking.last);
 		if (looking.version)
@@ -468,7 +513,8 @@ static int visit_item(void *arg, int64_t index, struct backend_times times, stru
 {
 	struct looking *looking = arg;
 
-	return row_fits(looking, data, times.created) ? looking->item(looking->arg, index) : 0;
+	return row_fits(looking, index, data, times.created) ? looking->item(looking->arg, index) :
+							       0;
 }
 
 int window_items(struct window_view *view, int64_t from, window_item_fn *fn, void *arg)
@@ -484,7 +530,7 @@ static int fill_row(void *arg, int64_t index, struct backend_times times, struct
 {
 	struct looking *looking = arg;
 
-	return row_fits(looking, data, times.created) ?
+	return row_fits(looking, index, data, times.created) ?
 		       put_row(looking, index, times.created, data) :
 		       0;
 }
@@ -497,7 +543,9 @@ int window_fill(struct window_view *view, struct version **ret_version)
 	looking.version = version_new();
 	if (!looking.version)
 		return -ENOMEM;
-	r = rows_look(&looking, false, fill_row);
+	r = see_before(&looking);
+	if (r == 0)
+		r = rows_look(&looking, false, fill_row);
 	if (r == 0)
 		r = filled(&looking, ret_version);
 	looking_end(&looking);

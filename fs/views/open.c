@@ -138,7 +138,7 @@ static int open_saving(struct tree *tree, struct through *through, int flags, pi
 	bool cuts = flags & O_TRUNC;
 	int r = 0;
 
-	if (tree->options.read_only || !window->rows.list ||
+	if (tree->options.read_only || !window->rows.list || window->rows.packed ||
 	    !question_only_items(window->asked->question))
 		return -EROFS;
 	if (!window->asked->question->if_version.data && (cuts || (flags & O_ACCMODE) == O_WRONLY))

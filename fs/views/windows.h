@@ -49,6 +49,7 @@ struct window_view {
 	uid_t uid;		     /* of the directory, */
 	gid_t gid;		     /* too */
 	bool document;		     /* it is a document, and its row is shown as text */
+	struct unpacked *unpacked;   /* of a packed transcript, once it is read; owned */
 	struct window_rows rows;
 	struct buf session; /* owned, as key */
 	struct buf key;
@@ -97,6 +98,19 @@ int documents_look(struct window_view *view, int64_t start, bool back, backend_r
  * not. */
 mode_t documents_closed(const struct window_view *view);
 void documents_free(struct documents *documents);
+
+/* packed.c: packed transcripts (fs/base/packed.h), as lists. */
+
+/* As window_view_begin(); nothing begins for a file that cannot be read as one.  Its rows have no
+ * times but those that they name. */
+int unpacked_view_begin(struct tree *tree, struct inode *of, struct window_view *ret);
+/* Read it, unless that was done. */
+int unpacked_begin(struct window_view *view);
+int64_t unpacked_count(const struct window_view *view);
+/* As documents_look(). */
+int unpacked_look(struct window_view *view, int64_t start, bool back, backend_row_time_fn *fn,
+		  void *arg);
+void unpacked_free(struct unpacked *unpacked);
 
 /* lookup.c */
 

@@ -321,7 +321,7 @@ static struct candidate choose(struct tree *tree, struct inode *inode, struct wr
 	struct candidate best = {
 		.process = inode->saver,
 		.own = process && inode->saver == process,
-		.whole = inode->saved,
+		.whole = inode->saved && !inode->opening,
 		.at = inode->saved_at,
 	};
 

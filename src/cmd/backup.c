@@ -16,17 +16,32 @@
 #include "src/exchange/copy.h"
 #include "src/user/say.h"
 #include "src/user/stop.h"
-#include "src/cmd/cmd.h"
+#include "src/user/units.h"
+#include "src/cmd/bucket.h"
 
 struct backup {
 	struct options options;
 	bool json;
 	bool force;
+	uint64_t keep;
+	struct s3_options where;
 };
+
+static int take_keep(void *field, const char *value, char **ret_why)
+{
+	char *end;
+	int r = units_number(value, 10, UINT32_MAX, field, &end);
+
+	(void)ret_why;
+	return r < 0 || *end || !*(uint64_t *)field ? -EINVAL : 0;
+}
 
 static const struct cmd_option backup_options[] = {
 	CMD_JSON(struct backup),
 	CMD_YES(struct backup, force, "force", 0, "replace FILE if it exists"),
+	CMD_VALUE(struct backup, keep, "keep", "N", take_keep,
+		  "in a bucket: add the time to NAME, and delete all but the latest N of them"),
+	CMD_WHERE(struct backup, where),
 	CMD_TABLE,
 };
 
@@ -46,6 +61,20 @@ static int settle(const char *store)
 	return r < 0 && r != -EINTR ? say_why(why, r) : r;
 }
 
+/* To a bucket, by a copy in a temporary file. */
+static int run_bucket(const struct backup *backup, struct copy *copy)
+{
+	_cleanup_(bucket_done) struct bucket bucket = { 0 };
+
+	if (bucket_open(copy->to, &backup->where, &bucket) < 0)
+		return CMD_FAILED;
+	copy->replace = backup->force;
+	if (settle(copy->from) < 0 || backup_put(&bucket, copy, backup->keep) < 0)
+		return CMD_FAILED;
+	copy_print(copy, backup->json);
+	return CMD_DONE;
+}
+
 static int run_backup(void *values, char **operands)
 {
 	const struct backup *backup = values;
@@ -55,11 +84,18 @@ static int run_backup(void *values, char **operands)
 			     .to = stream ? NULL : operands[1],
 			     .replace = backup->force,
 			     .options = &backup->options };
+	int status;
 
 	if (stream && (backup->force || backup->json))
 		return cmd_misused(&cmd_backup, "--force and --json are for a file, not for the "
 						"standard output");
 	stop_watch();
+	if (bucket_is(operands[1]))
+		return run_bucket(backup, &copy);
+	status = cmd_judge_bucket(&cmd_backup, operands[1], &backup->keep,
+				  sizeof(*backup) - offsetof(struct backup, keep));
+	if (status != CMD_DONE)
+		return status;
 	if (copy_judge(&copy) < 0 || settle(copy.from) < 0 || copy_run(&copy) < 0)
 		return CMD_FAILED;
 	copy_print(&copy, backup->json);
@@ -68,13 +104,13 @@ static int run_backup(void *values, char **operands)
 
 const struct command cmd_backup = {
 	.name = "backup",
-	.arguments = "[--force] [--json] STORE FILE|-",
-	.summary = "copy a store, mounted or not, into one file",
+	.arguments = "[--force] [--keep=N] [--json] [OPTIONS] STORE FILE|-|s3://BUCKET/NAME",
+	.summary = "copy a store, mounted or not, into one file or bucket",
 	.help = "Copies STORE, as it is at one instant, into FILE, and prints how much is in it.  "
 		"The store may be mounted, and writers do not wait.  FILE is a store that can be "
 		"mounted; it gets its name when it is complete and checked.  With -, the copy "
 		"goes to the standard output.  STORE, FILE or both can be on a server, named by a "
-		"URL.",
+		"URL.  In a bucket, the copy gets its name when it is complete, and is read back.",
 	.failed = "there is no backup",
 	CMD_OPTIONS(backup_options),
 	.least = 2,

@@ -89,6 +89,10 @@ int cmd_take_reader(void *field, const char *value, char **ret_why);
 	{                                                                                          \
 		name, letter, NULL, cmd_take_yes, offsetof(type, field), help                      \
 	}
+#define CMD_VALUE(type, field, name, word, take, help)                                             \
+	{                                                                                          \
+		name, 0, word, take, offsetof(type, field), help                                   \
+	}
 #define CMD_JSON(type) CMD_YES(type, json, "json", 0, "print JSON")
 #define CMD_TABLE                                                                                  \
 	{                                                                                          \

@@ -11,17 +11,29 @@
 #include "src/user/say.h"
 #include "src/user/stop.h"
 #include "src/user/units.h"
-#include "src/cmd/cmd.h"
+#include "src/cmd/bucket.h"
 
 struct arguments {
 	struct options options;
-	bool force;
-	bool json;
+	bool force, dry, json;
+	struct cmd_sync sync;
 };
+
+static int take_layout(void *field, const char *value, char **ret_why)
+{
+	(void)ret_why;
+	*(const struct bucket_layout **)field = cmd_find_layout(value);
+	return cmd_find_layout(value) ? 0 : -EINVAL;
+}
 
 static const struct cmd_option export_options[] = {
 	CMD_YES(struct arguments, force, "force", 'f',
 		"also to a folder that is not empty: replace files of the same name"),
+	CMD_VALUE(struct arguments, sync.layout, "layout", "LAYOUT", take_layout,
+		  "of a bucket: strands, strands-snapshots, claude-parts or agentscope"),
+	CMD_YES(struct arguments, dry, "dry-run", 'n',
+		"with a bucket: change nothing, and print what would be done"),
+	CMD_SYNC(struct arguments, sync),
 	CMD_JSON(struct arguments),
 	CMD_TABLE,
 };
@@ -77,7 +89,7 @@ static void count_all(struct copier *copier, char **names)
 
 static int run_export(void *values, char **operands)
 {
-	const struct arguments *arguments = values;
+	struct arguments *arguments = values;
 	_cleanup_(access_closep) struct access *access = NULL;
 	const bool stream = strcmp(operands[1], "-") == 0;
 	const int64_t began = time_now();
@@ -91,6 +103,20 @@ static int run_export(void *values, char **operands)
 	struct copier *copier = &export.copier;
 	int r;
 
+	if (bucket_is(operands[1]) && (arguments->force || operands[2]))
+		return cmd_misused(&cmd_export, "with a bucket, --session says which sessions, and "
+						"there is no --force");
+	if (bucket_is(operands[1]) && !arguments->sync.layout)
+		return cmd_misused(&cmd_export, "an export to a bucket needs --layout: strands, "
+						"strands-snapshots, claude-parts or agentscope");
+	if (bucket_is(operands[1]))
+		return cmd_sync_run(&arguments->sync, &arguments->options, operands,
+				    CMD_UP | (arguments->dry ? CMD_DRY : 0) |
+					    (arguments->json ? CMD_AS_JSON : 0));
+	arguments->sync.watch |= arguments->dry;
+	r = cmd_judge_bucket(&cmd_export, operands[1], &arguments->sync, sizeof(arguments->sync));
+	if (r != CMD_DONE)
+		return r;
 	if (stream && (arguments->force || arguments->json))
 		return cmd_misused(&cmd_export,
 				   "--force and --json are for a folder, not for a tar stream");
@@ -119,17 +145,19 @@ static int run_export(void *values, char **operands)
 
 const struct command cmd_export = {
 	.name = "export",
-	.arguments = "[-f] [--json] [-o table=NAME] STORE DIR|- [SESSION...]",
-	.summary = "copy files to a folder or a tar stream",
+	.arguments = "[-f] [--json] [OPTIONS] STORE DIR|-|s3://BUCKET[/PREFIX] [SESSION...]",
+	.summary = "copy files to a folder, a tar stream or a bucket",
 	.help = "Copies the files of a store to DIR, or with - to the standard output as a tar "
 		"stream (pax).  Each file is exported completely, as it was when it was read.  "
 		"Modes, times, attributes and links are preserved; if you are root, owners as "
 		"well.  In DIR, a file gets its name when it is complete, one that exists with "
-		"the same size and time is left alone, and nothing is deleted.",
+		"the same size and time is left alone, and nothing is deleted.  To a bucket, only "
+		"what has changed since the last run is sent, each message or document as one "
+		"object; what has changed there as well is named and left alone.",
 	.failed = "something was not exported (the rest is)",
 	CMD_OPTIONS(export_options),
 	.least = 2,
-	.operands = "takes a store, a folder or -, and sessions",
+	.operands = "takes a store, a folder, - or a bucket, and sessions",
 	.store = 1,
 	.size = sizeof(struct arguments),
 	.run = run_export,

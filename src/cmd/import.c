@@ -11,7 +11,7 @@
 #include "src/exchange/import.h"
 #include "src/user/stop.h"
 #include "src/user/units.h"
-#include "src/cmd/cmd.h"
+#include "src/cmd/bucket.h"
 
 static const struct import_layout *const layouts[] = {
 	&import_tree,
@@ -24,23 +24,31 @@ struct arguments {
 	const struct import_layout *layout;
 	const char *to;
 	bool dry, checksum, json;
+	struct cmd_sync sync;
 	struct import import;
 };
 
 static int take_layout(void *field, const char *value, char **ret_why)
 {
+	struct arguments *arguments = field;
 	struct buf why = { 0 };
 	int r;
+
+	arguments->sync.layout = cmd_find_layout(value);
+	if (arguments->sync.layout)
+		return 0;
 
 	for (size_t i = 0; i < ARRAY_SIZE(layouts); i++) {
 		if (strcmp(layouts[i]->name, value) != 0)
 			continue;
-		*(const struct import_layout **)field = layouts[i];
+		arguments->layout = layouts[i];
 		return 0;
 	}
 	r = buf_printf(&why, "there is no layout '%s'; there are", value);
 	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(layouts); i++)
 		r = buf_printf(&why, "%s %s", i ? "," : "", layouts[i]->name);
+	for (size_t i = 0; r == 0 && i < BUCKET_LAYOUTS; i++)
+		r = buf_printf(&why, ", %s", bucket_layouts[i].name);
 	if (r == 0)
 		*ret_why = why.data;
 	else
@@ -49,7 +57,7 @@ static int take_layout(void *field, const char *value, char **ret_why)
 }
 
 static const struct cmd_option import_options[] = {
-	{ "layout", 0, "LAYOUT", take_layout, offsetof(struct arguments, layout),
+	{ "layout", 0, "LAYOUT", take_layout, 0,
 	  "the format of the source: tree (the default), or one of those below" },
 	{ "to", 0, "PATH", cmd_take_text, offsetof(struct arguments, to),
 	  "with the layout tree: a directory of the store instead of its root" },
@@ -59,6 +67,7 @@ static const struct cmd_option import_options[] = {
 		"change nothing, and print what would be done"),
 	CMD_YES(struct arguments, checksum, "checksum", 'c',
 		"compare the bytes even if size and time are the same"),
+	CMD_SYNC(struct arguments, sync),
 	CMD_YES(struct arguments, json, "json", 0, "print JSON"),
 	CMD_WRITER,
 };
@@ -186,17 +195,15 @@ static int run_with(struct arguments *arguments, char **operands)
 }
 
 /* Where sessions go that come without a path. */
-static int read_layout(const char *store, struct arguments *arguments)
+int cmd_read_layouts(const char *store, const struct options *options, uint64_t *ret_layouts)
 {
 	_cleanup_(backend_closep) struct backend *backend = NULL;
 	struct settings settings = { 0 };
-	int r = arguments->layout == &import_tree ?
-			0 :
-			store_open_backend(store, &arguments->options, &backend);
+	int r = store_open_backend(store, options, &backend);
 
-	if (backend)
+	if (r == 0)
 		r = store_settings(backend, &settings, NULL);
-	arguments->import.layout = settings.value[SETTING_LAYOUT];
+	*ret_layouts = settings.value[SETTING_LAYOUT];
 	return r;
 }
 
@@ -212,11 +219,23 @@ static int run_import(void *values, char **operands)
 	if (arguments->import.from_table && arguments->layout != &import_rows)
 		return cmd_misused(&cmd_import, "--from-table goes with --layout=%s only",
 				   import_rows.name);
+	if (bucket_is(operands[1]) && (operands[2] || arguments->to || arguments->checksum))
+		return cmd_misused(&cmd_import, "a bucket stands alone, without --to and "
+						"--checksum");
+	if (bucket_is(operands[1]))
+		return cmd_sync_run(&arguments->sync, &arguments->options, operands,
+				    (arguments->dry ? CMD_DRY : 0) |
+					    (arguments->json ? CMD_AS_JSON : 0));
+	status = cmd_judge_bucket(&cmd_import, operands[1], &arguments->sync,
+				  sizeof(arguments->sync));
+	if (status != CMD_DONE)
+		return status;
 	stop_watch();
 	if ((!arguments->dry || has_store(operands[0])) &&
 	    store_open(operands[0], flags, &arguments->options, &copier->to) < 0)
 		return CMD_FAILED;
-	if (copier->to && read_layout(operands[0], arguments) < 0) {
+	if (copier->to && arguments->layout != &import_tree &&
+	    cmd_read_layouts(operands[0], &arguments->options, &arguments->import.layout) < 0) {
 		access_close(copier->to);
 		return CMD_FAILED;
 	}
@@ -231,23 +250,29 @@ static void print_layouts(void)
 	printf("\nLayouts:\n");
 	for (size_t i = 0; i < ARRAY_SIZE(layouts); i++)
 		printf("  %-18s  %s\n", layouts[i]->name, layouts[i]->help);
+	printf("\nLayouts of a bucket, found out by its keys unless one is named:\n");
+	for (size_t i = 0; i < BUCKET_LAYOUTS; i++)
+		printf("  %-18s  %s\n", bucket_layouts[i].name, bucket_layouts[i].help);
 }
 
 const struct command cmd_import = {
 	.name = "import",
-	.arguments = "[--layout=LAYOUT] [--dry-run] [OPTIONS] STORE DIR|FILE...",
-	.summary = "copy existing files into a store",
+	.arguments =
+		"[--layout=LAYOUT] [--dry-run] [OPTIONS] STORE DIR|FILE...|s3://BUCKET[/PREFIX]",
+	.summary = "copy existing files, or a bucket, into a store",
 	.help = "Copies files into a store: the content of DIR goes to the root of the store, so "
 		"that each folder in it becomes a session.  Names, modes, times, attributes and "
 		"links are preserved; if you are root, owners as well.  Nothing in the store is "
 		"deleted.  A file with the same size and time in the store is left alone; of "
 		"others, only rows that differ are written.  Each file is imported completely or "
-		"not at all; after an interruption, run the same command again.",
+		"not at all; after an interruption, run the same command again.  From a bucket, "
+		"only what has changed since the last run is fetched; what has changed in the "
+		"store as well is named and left alone.",
 	.list = print_layouts,
 	.failed = "something was not imported (the rest is)",
 	CMD_OPTIONS(import_options),
 	.least = 2,
-	.operands = "takes a store, and folders or files",
+	.operands = "takes a store, and folders or files or a bucket",
 	.store = 1,
 	.size = sizeof(struct arguments),
 	.defaults = &(const struct arguments){ .layout = &import_tree },

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "fs/base/layout.h"
+#include "fs/base/layouts.h"
 #include "backend/base/cleanup.h"
 #include "backend/base/log.h"
 #include "src/cmd/cmd.h"
@@ -20,25 +21,6 @@
 #include "src/user/say.h"
 #include "src/user/settings.h"
 #include "src/user/stop.h"
-
-enum { FOLDERS = 2 };
-
-/* Where each has its transcripts, as its documentation says, and in a store as its layout does. */
-struct client {
-	const char *name;
-	const char *variable; /* the folder that it names has them; otherwise */
-	const char *home;     /* this one in the home directory */
-	const char *below;    /* a folder below either, or NULL */
-	const char *folders[FOLDERS];
-};
-
-static const struct client clients[] = {
-	{ "claude", "CLAUDE_CONFIG_DIR", ".claude", NULL, { "projects" } },
-	{ "codex", "CODEX_HOME", ".codex", NULL, { "sessions", "archived_sessions" } },
-	{ "gemini", "GEMINI_CLI_HOME", "", ".gemini", { "tmp" } },
-	{ "opencode", "XDG_DATA_HOME", ".local/share", "opencode", { "storage" } },
-	{ "pi", "PI_CODING_AGENT_DIR", ".pi/agent", NULL, { "sessions" } },
-};
 
 struct keep_values {
 	struct options options; /* must be first */
@@ -58,12 +40,21 @@ static const struct cmd_option keep_options[] = {
 		"use bind mounts instead of links, for clients that follow no links (root)"),
 };
 
-static const struct client *find_client(const char *name)
+/* The next layout whose client has folders of its own, from one on; NULL: there is none. */
+static const struct layout *next_client(const struct layout *layout)
 {
-	for (size_t i = 0; i < ARRAY_SIZE(clients); i++)
-		if (strcmp(clients[i].name, name) == 0)
-			return &clients[i];
-	return NULL;
+	while (layout < layouts + LAYOUT_COUNT && !*layout->client.folders)
+		layout++;
+	return layout < layouts + LAYOUT_COUNT ? layout : NULL;
+}
+
+static const struct layout *find_client(const char *name)
+{
+	const struct layout *layout = next_client(layouts);
+
+	while (layout && strcmp(layout->name, name) != 0)
+		layout = next_client(layout + 1);
+	return layout;
 }
 
 static const char *home(void)
@@ -75,18 +66,17 @@ static const char *home(void)
 }
 
 /* The absolute path, with links resolved in all but the last component. */
-static char *folder_of(const struct client *client, const char *name)
+static char *folder_of(const struct layout *layout, const char *name)
 {
-	const char *base = getenv(client->variable);
+	const char *variable = layout->client.variable, *below = layout->client.below;
+	const char *base = getenv(variable), *at_home = layout->client.home;
 	_cleanup_(freep) char *folder = NULL, *absolute = NULL;
 
 	if (base && *base)
-		folder = str_printf("%s%s%s/%s", base, client->below ? "/" : "",
-				    client->below ? client->below : "", name);
+		folder = str_printf("%s%s%s/%s", base, below ? "/" : "", below ? below : "", name);
 	else
-		folder = str_printf("%s/%s%s%s/%s", home(), client->home,
-				    *client->home && client->below ? "/" : "",
-				    client->below ? client->below : "", name);
+		folder = str_printf("%s/%s%s%s/%s", home(), at_home, *at_home && below ? "/" : "",
+				    below ? below : "", name);
 	if (folder && mounts_absolute_unasked(folder, &absolute) == 0)
 		return steal_ptr(absolute);
 	/* There is nothing yet. */
@@ -210,12 +200,12 @@ static int undo(struct keep *keep)
 	return r;
 }
 
-static int do_folder(const struct keep_values *values, const struct client *client,
+static int do_folder(const struct keep_values *values, const struct layout *layout,
 		     const char *name)
 {
-	_cleanup_(freep) char *folder = folder_of(client, name);
+	_cleanup_(freep) char *folder = folder_of(layout, name);
 	_cleanup_(freep) char *target =
-		str_printf("%s/%s/%s", values->mount.point, client->name, name);
+		str_printf("%s/%s/%s", values->mount.point, layout->name, name);
 	_cleanup_(keep_done) struct keep keep = { .folder = folder,
 						  .target = target,
 						  .bind = values->bind };
@@ -237,12 +227,13 @@ static int do_folder(const struct keep_values *values, const struct client *clie
 	return MIN(r, 0);
 }
 
-static int do_client(const struct keep_values *values, const struct client *client)
+static int do_client(const struct keep_values *values, const struct layout *layout)
 {
+	const char *const *folders = layout->client.folders;
 	int r = 0;
 
-	for (int i = 0; r == 0 && i < FOLDERS && client->folders[i]; i++)
-		r = stop_wanted() ? -EINTR : do_folder(values, client, client->folders[i]);
+	for (int i = 0; r == 0 && i < LAYOUT_FOLDERS && folders[i]; i++)
+		r = stop_wanted() ? -EINTR : do_folder(values, layout, folders[i]);
 	return r;
 }
 
@@ -251,6 +242,7 @@ static int run_keep(void *given, char **operands)
 	struct keep_values *values = given;
 	_cleanup_(buf_done) struct buf names = { 0 };
 	const char *known = cmd_default_store();
+	const struct layout *client;
 	char **last = operands;
 	const char *store;
 	int r;
@@ -258,8 +250,8 @@ static int run_keep(void *given, char **operands)
 	while (*last && (known || last[1]) && find_client(*last))
 		last++;
 	if (*last && last[1]) {
-		for (size_t i = 0; i < ARRAY_SIZE(clients); i++)
-			buf_printf(&names, "%s%s", i ? ", " : "", clients[i].name);
+		for (client = next_client(layouts); client; client = next_client(client + 1))
+			buf_printf(&names, "%s%s", names.size ? ", " : "", client->name);
 		return cmd_misused(&cmd_keep, "there is no client '%s'; there are %s", *last,
 				   names.size ? names.data : "others");
 	}
@@ -274,8 +266,9 @@ static int run_keep(void *given, char **operands)
 		if (r == 0)
 			r = judge_layout(values, operands);
 	}
-	for (size_t i = 0; r == 0 && !*operands && i < ARRAY_SIZE(clients); i++)
-		r = do_client(values, &clients[i]);
+	for (client = *operands ? NULL : next_client(layouts); r == 0 && client;
+	     client = next_client(client + 1))
+		r = do_client(values, client);
 	for (; r == 0 && *operands; operands++)
 		r = do_client(values, find_client(*operands));
 	mount_entry_done(&values->mount);
@@ -288,8 +281,9 @@ const struct command cmd_keep = {
 	.summary = "move the transcripts of coding agents into a mounted store",
 	.help = "Copies the folders that have the transcripts of a client into the store, "
 		"compares the copies, and replaces each folder with a link, so that the client "
-		"goes on in the store.  CLIENT is claude, codex, gemini, opencode or pi; stop it "
-		"first.  You may name STORE by its mount; its layout must include the client.  "
+		"goes on in the store.  CLIENT is claude, cline, codex, copilot, gemini, kimi, "
+		"opencode, pi or qwen; stop it first.  You may name STORE by its mount; its layout "
+		"must include the client.  "
 		"Nothing is deleted: the folder stays beside the link, as FOLDER.before.",
 	.failed = "something was not moved, or an interrupted run must be run again",
 	CMD_OPTIONS(keep_options),

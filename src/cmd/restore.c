@@ -2,19 +2,32 @@
 
 #include "src/exchange/copy.h"
 #include "src/user/stop.h"
-#include "src/cmd/cmd.h"
+#include "src/cmd/bucket.h"
 
 struct restore {
 	struct options options;
 	bool json;
 	bool force;
+	struct s3_options where;
 };
 
 static const struct cmd_option restore_options[] = {
 	CMD_JSON(struct restore),
 	CMD_YES(struct restore, force, "force", 0, "replace STORE if it exists"),
+	CMD_WHERE(struct restore, where),
 	CMD_TABLE,
 };
+
+static int run_bucket(const struct restore *restore, struct copy *copy)
+{
+	_cleanup_(bucket_done) struct bucket bucket = { 0 };
+
+	if (bucket_open(copy->from, &restore->where, &bucket) < 0 || copy_judge(copy) < 0 ||
+	    backup_get(&bucket, copy) < 0)
+		return CMD_FAILED;
+	copy_print(copy, restore->json);
+	return CMD_DONE;
+}
 
 static int run_restore(void *values, char **operands)
 {
@@ -24,8 +37,15 @@ static int run_restore(void *values, char **operands)
 			     .to = operands[1],
 			     .replace = restore->force,
 			     .options = &restore->options };
+	int status;
 
 	stop_watch();
+	if (bucket_is(operands[0]))
+		return run_bucket(restore, &copy);
+	status = cmd_judge_bucket(&cmd_restore, operands[0], &restore->where,
+				  sizeof(restore->where));
+	if (status != CMD_DONE)
+		return status;
 	if (copy_judge(&copy) < 0 || copy_run(&copy) < 0)
 		return CMD_FAILED;
 	copy_print(&copy, restore->json);
@@ -34,7 +54,7 @@ static int run_restore(void *values, char **operands)
 
 const struct command cmd_restore = {
 	.name = "restore",
-	.arguments = "[--force] [--json] FILE STORE",
+	.arguments = "[--force] [--json] [OPTIONS] FILE|s3://BUCKET/NAME STORE",
 	.summary = "copy a backup to a store",
 	.help = "Copies a backup to STORE, and checks the copy before it gets that name.  A store "
 		"that is replaced must not be mounted; the new one gets its owner and mode, and "

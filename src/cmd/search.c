@@ -34,6 +34,7 @@ enum {
 
 struct searching {
 	struct options options;
+	bool all;
 	bool json;
 	const char *pattern;
 	const char *role;
@@ -95,6 +96,8 @@ static int take_since(void *field, const char *value, char **ret_why)
 }
 
 static const struct cmd_option search_options[] = {
+	CMD_YES(struct searching, all, "all", 'a',
+		"also what nobody has said: what clients note for themselves"),
 	{ "session", 0, "GLOB", cmd_take_text, offsetof(struct searching, pattern),
 	  "only sessions whose name or id matches a shell pattern" },
 	{ "role", 0, "ROLE", cmd_take_text, offsetof(struct searching, role),
@@ -366,15 +369,15 @@ static int on_hit(void *arg, const struct search_hit *hit)
 	int r = take_session(searching, hit->session);
 
 	if (r == 0 && !searching->has_title)
-		r = title_of(searching->names.backend, searching->snapshot, hit->session,
-			     &searching->title);
+		r = title_of(searching->names.backend, searching->snapshot, searching->names.layout,
+			     hit->session, &searching->title);
 	searching->has_title = r == 0;
 	told.time = text_time(hit->data, hit->made);
 	if (r == 0)
 		r = path_of(searching, hit, &told.path);
 	if (r == 0)
-		r = text_made_by(hit->data, &told.role, &told.agent);
-	if (r == 0)
+		r = text_made_by(hit->data, hit->item, &told.role, &told.agent);
+	if (r >= 0)
 		r = surroundings(searching, hit->data, &told.text);
 	if (r == 0 && searching->json)
 		print_json(searching, hit, &told);
@@ -387,7 +390,7 @@ static int on_hit(void *arg, const struct search_hit *hit)
 
 /* ---- The index ---- */
 
-static int update(const char *store, struct index *index, struct backend *backend)
+static int update(const char *store, struct index *index, struct backend *backend, uint64_t layout)
 {
 	struct progress progress;
 	struct stat st;
@@ -396,7 +399,7 @@ static int update(const char *store, struct index *index, struct backend *backen
 	progress_begin(&progress, "index", "item");
 	if (stat(store, &st) == 0)
 		progress_set_total(&progress, 0, (uint64_t)st.st_size);
-	r = search_update(index, backend, &progress);
+	r = search_update(index, backend, layout, &progress);
 	progress_end(&progress);
 	return r;
 }
@@ -428,6 +431,7 @@ static int index_search(struct searching *searching, struct index *index)
 	_cleanup_(buf_done) struct buf role = { 0 };
 	struct search_question question = {
 		.words = searching->words,
+		.all = searching->all,
 		.since = searching->since,
 		.most = searching->most,
 		.wanted = searching->pattern ? is_wanted : NULL,
@@ -454,7 +458,7 @@ static int index_search(struct searching *searching, struct index *index)
 static int answer(struct searching *searching, const char *store, struct index *index,
 		  struct backend *backend)
 {
-	int r = update(store, index, backend);
+	int r = update(store, index, backend, searching->names.layout);
 
 	return r == 0 ? index_search(searching, index) : r;
 }

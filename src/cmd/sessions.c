@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "fs/api/trash.h"
+#include "fs/api/text.h"
 #include "backend/base/array.h"
 #include "backend/base/cleanup.h"
 #include "backend/base/plural.h"
@@ -192,22 +193,139 @@ static int read_title(struct sessions *sessions, struct row *row)
 
 	if (r < 0)
 		return r;
-	r = title_of(backend, snapshot, bytes_make(row->id, row->id_size), &title);
+	r = title_of(backend, snapshot, sessions->questions.layout,
+		     bytes_make(row->id, row->id_size), &title);
 	backend->ops->snapshot_end(backend, snapshot);
 	if (r == 0 && title.size)
 		row->title = bytes_dup(buf_bytes(&title));
 	return r < 0 || !title.size || row->title ? r : -ENOMEM;
 }
 
-static int on_session(void *arg, struct bytes session, const struct backend_session_stat *stat)
+/* Takes the row over. */
+static int add_row(struct sessions *sessions, struct row *row)
+{
+	if (!row->name || !row->id)
+		return -ENOMEM;
+	if (!is_wanted(sessions, row))
+		return 0;
+	if (!sessions->order) {
+		print_row(sessions, row);
+		return ferror(stdout);
+	}
+	if (ARRAY_ROOM(sessions->rows, sessions->count, sessions->room) < 0)
+		return -ENOMEM;
+	sessions->rows[sessions->count++] = *row;
+	*row = (struct row){ 0 };
+	return 0;
+}
+
+/* ---- Strands' folder in a store without a layout ---- */
+
+/* The folder "session" is one session there, but each folder in it that has snapshots is one of its
+ * client, and is listed by its path. */
+struct folder {
+	struct sessions *sessions;
+	struct backend_snapshot *snapshot;
+	struct buf name; /* of the one whose keys are read; empty: none */
+	struct buf title;
+	struct backend_session_stat stat;
+	struct backend_session_stat rest; /* of what is in none of them */
+	bool any;
+};
+
+static int folder_end(struct folder *folder)
+{
+	_cleanup_(row_done) struct row row = { .stat = folder->stat };
+	const struct backend_session_stat *stat = &folder->stat;
+
+	if (!folder->name.size)
+		return 0;
+	folder->any = true;
+	folder->rest.keys -= stat->keys;
+	folder->rest.items -= stat->items;
+	folder->rest.bytes -= stat->bytes;
+	row.name = str_printf("session/%.*s", (int)folder->name.size, folder->name.data);
+	row.id = row.name ? bytes_dup(bytes_str(row.name)) : NULL;
+	row.id_size = row.id ? strlen(row.id) : 0;
+	if (folder->sessions->titles && folder->title.size)
+		row.title = bytes_dup(buf_bytes(&folder->title));
+	folder->stat = (struct backend_session_stat){ 0 };
+	buf_clear(&folder->name);
+	buf_clear(&folder->title);
+	return add_row(folder->sessions, &row);
+}
+
+static int on_folder_row(void *arg, int64_t index, struct backend_times times, struct bytes data)
+{
+	const struct backend_session_stat stat = {
+		.items = 1, .bytes = data.size, .created = times.created, .updated = times.updated
+	};
+	struct folder *folder = arg;
+
+	(void)index;
+	summary_add(&folder->stat, &stat);
+	return folder->title.size ? 0 : text_title(data, TITLE_MOST, &folder->title);
+}
+
+static int on_folder_key(void *arg, struct bytes session, struct bytes key,
+			 const struct backend_key_stat *stat)
+{
+	struct folder *folder = arg;
+	const char *slash = memchr(key.data, '/', key.size);
+	struct bytes name = bytes_make(key.data, slash ? (size_t)(slash - key.data) : 0);
+	int r = 0;
+
+	(void)stat;
+	if (!slash ||
+	    !bytes_starts_with(bytes_make(slash, key.size - name.size), BYTES("/scopes/")))
+		return 0;
+	if (!bytes_equal(name, buf_bytes(&folder->name))) {
+		r = folder_end(folder);
+		if (r == 0)
+			r = buf_append_bytes(&folder->name, name);
+	}
+	folder->stat.keys++;
+	return r != 0 ? r :
+			backend_row_read_times(folder->sessions->questions.backend,
+					       folder->snapshot, session, key, INT64_MIN, false,
+					       UINT64_MAX, on_folder_row, folder);
+}
+
+/* 1: all of it was listed; *stat is what is left. */
+static int list_folder(struct sessions *sessions, struct bytes session,
+		       struct backend_session_stat *stat)
+{
+	struct backend *backend = sessions->questions.backend;
+	struct folder folder = { .sessions = sessions, .rest = *stat };
+	int r = backend->ops->snapshot_begin(backend, BACKEND_ANYWAY, &folder.snapshot);
+
+	if (r < 0)
+		return r;
+	r = backend_session_keys(backend, folder.snapshot, session, (struct bytes){ 0 },
+				 on_folder_key, &folder);
+	if (r == 0)
+		r = folder_end(&folder);
+	backend->ops->snapshot_end(backend, folder.snapshot);
+	buf_done(&folder.name);
+	buf_done(&folder.title);
+	*stat = folder.rest;
+	return r != 0 ? r : folder.any && !stat->keys;
+}
+
+static int on_session(void *arg, struct bytes session, const struct backend_session_stat *given)
 {
 	struct sessions *sessions = arg;
 	_cleanup_(buf_done) struct buf name = { 0 };
-	_cleanup_(row_done) struct row row = { .stat = *stat };
+	_cleanup_(row_done) struct row row = { .stat = *given };
 	int r = summary_name(&sessions->questions, session, &name);
 
 	if (r == 0 && bytes_starts_with(buf_bytes(&name), BYTES("%/"))) {
 		r = summary_is_going(&sessions->questions, session);
+		if (r > 0)
+			return 0;
+	}
+	if (r == 0 && !sessions->questions.layout && bytes_equal(session, BYTES("session"))) {
+		r = list_folder(sessions, session, &row.stat);
 		if (r > 0)
 			return 0;
 	}
@@ -216,24 +334,12 @@ static int on_session(void *arg, struct bytes session, const struct backend_sess
 	row.name = bytes_dup(buf_bytes(&name));
 	row.id = bytes_dup(session);
 	row.id_size = session.size;
-	if (!row.name || !row.id)
-		return -ENOMEM;
-	if (!is_wanted(sessions, &row))
-		return 0;
-	r = sessions->json ? read_ttl(sessions, &row) : 0;
-	if (r == 0 && sessions->titles)
+	r = row.name && row.id && is_wanted(sessions, &row) && sessions->json ?
+		    read_ttl(sessions, &row) :
+		    0;
+	if (r == 0 && sessions->titles && row.name && is_wanted(sessions, &row))
 		r = read_title(sessions, &row);
-	if (r < 0)
-		return r;
-	if (!sessions->order) {
-		print_row(sessions, &row);
-		return ferror(stdout);
-	}
-	if (ARRAY_ROOM(sessions->rows, sessions->count, sessions->room) < 0)
-		return -ENOMEM;
-	sessions->rows[sessions->count++] = row;
-	row = (struct row){ 0 };
-	return 0;
+	return r < 0 ? r : add_row(sessions, &row);
 }
 
 /* Equal ones stay in the order of their ids. */

@@ -14,6 +14,7 @@
 
 #include "fs/api/text.h"
 #include "fs/base/names.h"
+#include "fs/base/packed.h"
 #include "backend/base/array.h"
 #include "src/user/stop.h"
 #include "src/user/units.h"
@@ -37,10 +38,13 @@ static int take_count(void *field, const char *value, char **ret_why)
 }
 
 static const struct cmd_option show_options[] = {
+	CMD_YES(struct show, all, "all", 'a',
+		"also what nobody has said: what clients note for themselves"),
+	CMD_YES(struct show, html, "html", 0, "print a page of HTML that needs nothing else"),
 	CMD_YES(struct show, follow, "follow", 'f',
 		"also print what is added later, until a signal"),
 	{ "last", 0, "N", take_count, offsetof(struct show, last),
-	  "only the last N items of each list" },
+	  "only the last N messages of each list" },
 	CMD_TABLE,
 };
 
@@ -48,35 +52,35 @@ static const struct show show_defaults = { .last = -1 };
 
 /* ---- What views say ---- */
 
-/* The last item that begins in a text; at: its lines. */
+/* The last item that begins in a text: the number behind a '#' that begins a line, or in HTML a
+ * heading, which no text can look like. */
 struct seen {
-	int64_t last;	 /* below 0: none */
-	bool inside;	 /* of a line */
-	char number[24]; /* of a heading that is cut */
+	int64_t last;	     /* below 0: none */
+	const char *heading; /* up to the number */
+	size_t match;	     /* so much of that stands here */
+	char number[24];     /* of a heading that is cut */
 	size_t size;
-	bool in_number;
 };
 
 static void see(struct seen *seen, struct bytes text)
 {
 	for (size_t i = 0; i < text.size; i++) {
 		char byte = text.data[i];
+		bool whole = !seen->heading[seen->match];
 
-		if (seen->in_number && byte >= '0' && byte <= '9' &&
-		    seen->size < sizeof(seen->number) - 1) {
+		if (whole && byte >= '0' && byte <= '9' && seen->size < sizeof(seen->number) - 1) {
 			seen->number[seen->size++] = byte;
 			continue;
 		}
-		if (seen->in_number) {
+		if (whole && seen->size) {
 			seen->number[seen->size] = '\0';
 			seen->last = strtoll(seen->number, NULL, 10);
-			seen->in_number = false;
 		}
-		if (!seen->inside && byte == '#') {
-			seen->in_number = true;
-			seen->size = 0;
-		}
-		seen->inside = byte != '\n';
+		if (whole)
+			seen->match = seen->size = 0;
+		seen->match = byte == seen->heading[seen->match] ? seen->match + 1 :
+			      byte == *seen->heading		 ? 1 :
+								   0;
 	}
 }
 
@@ -90,6 +94,8 @@ static int tell_file(struct show *show, const char *path)
 		return 0;
 	free(show->shown);
 	show->shown = bytes_dup(bytes_str(path));
+	if (show->shown && show->html)
+		return show_html_file(path);
 	r = show->shown ? buf_append_str(&title, "==> ") : -ENOMEM;
 	if (r == 0)
 		r = text_tame(bytes_str(path), &title);
@@ -119,8 +125,12 @@ static int print_path(struct show *show, const char *of, const char *path, struc
 	_cleanup_(access_file_dropp) struct access_file *file = NULL;
 	_cleanup_(buf_done) struct buf block = { 0 }, tamed = { 0 };
 	int r = access_file_open(show->access, path, ACCESS_FILE_READ, &file);
+	/* The file itself, and not what a view makes of it. */
+	const bool raw = show->html && strcmp(of, path) == 0;
 	size_t rest = 0;
 
+	if (r == 0 && raw)
+		r = paint_text(&show->paint, BYTES("<pre>"));
 	while (r == 0 && !ferror(stdout)) {
 		struct bytes text;
 
@@ -134,13 +144,15 @@ static int print_path(struct show *show, const char *of, const char *path, struc
 		text.size -= rest;
 		r = tell_file(show, of);
 		if (r == 0)
-			r = text_tame(text, &tamed);
+			r = raw ? text_html(text, &tamed) : text_tame(text, &tamed);
 		if (r == 0)
 			r = paint_text(&show->paint, buf_bytes(&tamed));
 		if (seen)
 			see(seen, text);
 		show->any = true;
 	}
+	if (r == 0 && raw)
+		r = paint_text(&show->paint, BYTES("</pre>\n"));
 	return r;
 }
 
@@ -149,6 +161,7 @@ static int print_ordinary(struct show *show, const char *path, bool lines)
 {
 	_cleanup_(access_file_dropp) struct access_file *file = NULL;
 	_cleanup_(buf_done) struct buf text = { 0 }, shown = { 0 };
+	struct text_reader reader = { .all = show->all, .html = show->html };
 	struct text_place place = { lines ? 0 : -1, 0 };
 	int r = access_file_open(show->access, path, ACCESS_FILE_READ, &file);
 	size_t before;
@@ -169,7 +182,7 @@ static int print_ordinary(struct show *show, const char *path, bool lines)
 		buf_clear(&shown);
 		r = tell_file(show, path);
 		if (r == 0)
-			r = text_show(line, &place, &shown);
+			r = text_show(&reader, line, &place, &shown);
 		if (r == 0)
 			r = paint_text(&show->paint, buf_bytes(&shown));
 		show->any = true;
@@ -177,13 +190,19 @@ static int print_ordinary(struct show *show, const char *path, bool lines)
 	return r;
 }
 
+static const char *form_of(const struct show *show)
+{
+	return show->html ? (show->all ? "html-records" : "html") : show->all ? "records" : "text";
+}
+
 /* "dir/@as=text.../name" of a file, owned by the caller. */
-static char *text_path(const char *path, const char *clauses)
+static char *text_path(const struct show *show, const char *path, const char *clauses)
 {
 	const char *slash = strrchr(path, '/');
 	const char *name = slash ? slash + 1 : path;
 
-	return str_printf("%.*s@as=text%s/%s", (int)(name - path), path, clauses, name);
+	return str_printf("%.*s@as=%s%s/%s", (int)(name - path), path, form_of(show), clauses,
+			  name);
 }
 
 struct show_list *show_known(const struct show *show, const char *path)
@@ -219,7 +238,10 @@ void show_version(const struct show *show, const char *path, char version[SHOW_V
 static int show_block(struct show *show, const char *path, int64_t *next, int64_t last)
 {
 	_cleanup_(freep) char *view = NULL;
-	struct seen seen = { .last = -1 };
+	/* The text begins as if behind a line. */
+	struct seen seen = { .last = -1,
+			     .heading = show->html ? "<h2>#" : "\n#",
+			     .match = !show->html };
 	char clauses[64];
 	int r;
 
@@ -227,7 +249,7 @@ static int show_block(struct show *show, const char *path, int64_t *next, int64_
 		snprintf(clauses, sizeof(clauses), ",last=%" PRId64, last);
 	else
 		snprintf(clauses, sizeof(clauses), ",first=%d,items=%" PRId64 "-", ITEMS, *next);
-	view = text_path(path, clauses);
+	view = text_path(show, path, clauses);
 	r = view ? print_path(show, path, view, &seen) : -ENOMEM;
 	if (seen.last >= *next)
 		*next = seen.last + 1;
@@ -264,10 +286,34 @@ int show_list(struct show *show, const char *path, int64_t from)
 /* The windows of states have versions; those of other files are these files. */
 static bool is_state(struct show *show, const char *path)
 {
-	_cleanup_(freep) char *view = text_path(path, ",last=0");
+	_cleanup_(freep) char *view = text_path(show, path, ",last=0");
 	_cleanup_(buf_done) struct buf value = { 0 };
 
 	return view && access_get_xattr(show->access, view, "user.sessfs.version", &value) == 0;
+}
+
+/* The window of one shows no line where none is asked for; that of another file is this file. */
+static bool is_packed(struct show *show, const char *path)
+{
+	_cleanup_(freep) char *view = text_path(show, path, ",last=0");
+	struct stat st, shown;
+
+	return view && access_stat(show->access, path, &st) == 0 && st.st_size &&
+	       access_stat(show->access, view, &shown) == 0 && !shown.st_size;
+}
+
+/* One view, since each is unpacked whole; of any other file it shows the bytes. */
+static int show_packed(struct show *show, const char *path)
+{
+	_cleanup_(freep) char *view = NULL;
+	char clauses[64] = "";
+
+	if (show->last >= 0)
+		snprintf(clauses, sizeof(clauses), ",last=%" PRId64, show->last);
+	view = text_path(show, path, clauses);
+	if (!view)
+		return -ENOMEM;
+	return print_path(show, path, is_packed(show, path) ? view : path, NULL);
 }
 
 int show_file(struct show *show, const char *path)
@@ -275,11 +321,13 @@ int show_file(struct show *show, const char *path)
 	uint32_t kind = names_split(bytes_str(path)).kind;
 	_cleanup_(freep) char *view = NULL;
 
+	if (bytes_ends_with(bytes_str(path), BYTES(PACKED_SUFFIX)))
+		return show_packed(show, path);
 	if (kind != BACKEND_LIST && kind != BACKEND_SINGLE)
 		return print_path(show, path, path, NULL);
 	if (!is_state(show, path))
 		return print_ordinary(show, path, kind == BACKEND_LIST);
-	view = text_path(path, "");
+	view = text_path(show, path, "");
 	return view ? print_path(show, path, view, NULL) : -ENOMEM;
 }
 
@@ -348,9 +396,9 @@ static int walk_dir(struct show *show, const char *dir, bool all)
 	if (r != 0 || !walk.numbered)
 		return MIN(r, 0);
 	if (show->last >= 0)
-		view = str_printf("%s/@as=text,last=%" PRId64 ".txt", dir, show->last);
+		view = str_printf("%s/@as=%s,last=%" PRId64 ".txt", dir, form_of(show), show->last);
 	else
-		view = str_printf("%s/@as=text.txt", dir);
+		view = str_printf("%s/@as=%s.txt", dir, form_of(show));
 	return view ? print_path(show, dir, view, NULL) : -ENOMEM;
 }
 
@@ -372,7 +420,7 @@ static int add_found(void *arg, struct bytes path, bool is_dir)
 /* As it is, or with the end of a list or a document; or by the id of a session. */
 static int find_path(struct show *show, const char *store)
 {
-	static const char *const ends[] = { "", ".jsonl", ".json" };
+	static const char *const ends[] = { "", ".jsonl", ".json", ".jsonl" PACKED_SUFFIX };
 	_cleanup_(freep) char *clean = NULL;
 	struct stat st;
 	int r = access_clean(show->path, &clean);
@@ -426,15 +474,20 @@ static int show_all(struct show *show, const char *store)
 		r = show_follow_begin(show, &events);
 	if (r < 0)
 		return r;
-	/* Through a pager it is as on the terminal. */
-	paint_begin(&show->paint);
-	if (!show->follow)
+	if (show->html)
+		r = show_html_begin(show);
+	else /* Through a pager it is as on the terminal. */
+		paint_begin(&show->paint);
+	if (!show->follow && !show->html)
 		pager_begin();
-	r = show_found(show);
+	if (r == 0)
+		r = show_found(show);
 	if (r == 0 && events)
 		r = show_follow(show, events);
 	paint_end(&show->paint);
-	if (!show->follow)
+	if (show->html)
+		show_html_end();
+	else if (!show->follow)
 		pager_end();
 	return r;
 }
@@ -445,6 +498,8 @@ static int run_show(void *values, char **operands)
 	_cleanup_(access_closep) struct access *access = NULL;
 	int r;
 
+	if (show->html && show->follow)
+		return cmd_misused(&cmd_show, "--html does not go with --follow");
 	if (store_open(operands[0], show->follow ? ACCESS_FOLLOW : 0, &show->options, &access) < 0)
 		return CMD_FAILED;
 	show->access = access;
@@ -462,12 +517,13 @@ static int run_show(void *values, char **operands)
 
 const struct command cmd_show = {
 	.name = "show",
-	.arguments = "[--follow] [--last=N] [-o table=NAME] STORE SESSION[/KEY]",
+	.arguments = "[--all] [--follow | --html] [--last=N] [-o table=NAME] STORE SESSION[/KEY]",
 	.summary = "print conversations for people to read",
 	.help = "Prints what was said in a session, or in one list or document of it: by whom, "
 		"when, and what; calls of tools and their results take a line each.  For a "
 		"session, it prints the lists, numbered documents and those beside them, or all "
-		"files if there are none.  On a terminal, lines are wrapped, have colours (unless "
+		"files if there are none.  What clients of today note for themselves is left out "
+		"unless you say --all.  On a terminal, lines are wrapped, have colours (unless "
 		"NO_COLOR is set) and go through $PAGER, or less.",
 	.more = "SESSION is an id or a path.  KEY may have its extension, .jsonl or .json, or not. "
 		" The output is that of @as=text on a mount; sessfs-views(7) describes it.",

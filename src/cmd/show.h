@@ -22,6 +22,8 @@ struct show_found {
 
 struct show {
 	struct options options;
+	bool all;
+	bool html;
 	bool follow;
 	int64_t last; /* below 0: all */
 	struct access *access;
@@ -44,6 +46,11 @@ struct show_list *show_known(const struct show *show, const char *path);
 void show_version(const struct show *show, const char *path, char version[SHOW_VERSION]);
 /* What else a file says. */
 int show_file(struct show *show, const char *path);
+
+/* What stands around elements of HTML. */
+int show_html_begin(const struct show *show);
+int show_html_file(const char *path);
+void show_html_end(void);
 
 /* Show what comes, until a signal ends it.  The stream of events was begun before anything was
  * shown. */

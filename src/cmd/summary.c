@@ -3,10 +3,12 @@
 
 #include <errno.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "fs/api/trash.h"
 #include "fs/base/layout.h"
 #include "fs/base/names.h"
+#include "fs/base/packed.h"
 #include "backend/base/cleanup.h"
 #include "backend/base/log.h"
 #include "backend/base/tick.h"
@@ -20,15 +22,45 @@ static int on_session(void *arg, struct bytes session, const struct backend_sess
 	return questions->session(questions->arg, session, stat);
 }
 
+struct asking {
+	const struct summary_questions *questions;
+	struct backend_snapshot *snapshot;
+};
+
+/* A session that has no rows now, since its client has packed its transcript.  If that was a moment
+ * ago, the rows are still there, and it has been reported with them. */
+static int on_packed(void *arg, struct bytes path, const struct backend_node *node)
+{
+	const struct asking *asking = arg;
+	const struct summary_questions *questions = asking->questions;
+	const struct backend_session_stat stat = {
+		.keys = 1, .bytes = node->size, .created = node->btime, .updated = node->mtime
+	};
+	struct backend_session_stat rows;
+	int r;
+
+	(void)path;
+	if (node->kind != BACKEND_ORDINARY || S_ISDIR(node->mode))
+		return 0;
+	tick(1);
+	r = backend_session_stat(questions->backend, asking->snapshot, node->session, &rows);
+	return r != -ENOENT ? r : questions->session(questions->arg, node->session, &stat);
+}
+
 /* Rows that others have changed and no mount has taken in yet count, too. */
 static int ask_rows(struct backend *backend, struct summary_questions *questions)
 {
+	struct asking asking = { .questions = questions };
 	struct backend_snapshot *snapshot;
 	int r = backend->ops->snapshot_begin(backend, BACKEND_ANYWAY, &snapshot);
 
 	if (r < 0)
 		return r;
+	asking.snapshot = snapshot;
 	r = backend_session_list(backend, snapshot, on_session, questions);
+	if (r == 0 && packed_layouts(questions->layout))
+		r = home_list(backend, snapshot, packed_layouts(questions->layout), on_packed,
+			      &asking);
 	if (r == 0 && questions->day)
 		r = backend_day_list(backend, snapshot, questions->day, questions->arg);
 	backend->ops->snapshot_end(backend, snapshot);

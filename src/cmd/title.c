@@ -4,6 +4,8 @@
 #include <errno.h>
 
 #include "fs/api/text.h"
+#include "fs/api/trash.h"
+#include "fs/base/packed.h"
 #include "backend/base/cleanup.h"
 
 struct titling {
@@ -39,8 +41,27 @@ static int on_key(void *arg, struct bytes session, struct bytes key,
 	return r < 0 ? r : titling->title->size > titling->before;
 }
 
-int title_of(struct backend *backend, struct backend_snapshot *snapshot, struct bytes session,
-	     struct buf *title)
+static int on_line(void *arg, int64_t index, struct bytes line)
+{
+	return index < TITLE_ROWS ? on_row(arg, index, (struct backend_times){ 0 }, line) : 1;
+}
+
+/* What cannot be read has no title. */
+static int title_packed(struct titling *titling, uint64_t layout, struct bytes session)
+{
+	struct backend *backend = titling->backend;
+	struct backend_node node;
+	int r = session_packed(backend, titling->snapshot, layout, session, &node);
+
+	if (r < 0)
+		return r == -ENOENT ? 0 : r;
+	r = packed_read(backend, titling->snapshot, &node, on_line, titling);
+	backend_node_done(&node);
+	return r == -EBADMSG || r == -EOPNOTSUPP ? 0 : r;
+}
+
+int title_of(struct backend *backend, struct backend_snapshot *snapshot, uint64_t layout,
+	     struct bytes session, struct buf *title)
 {
 	struct titling titling = {
 		.backend = backend,
@@ -49,6 +70,8 @@ int title_of(struct backend *backend, struct backend_snapshot *snapshot, struct 
 		.before = title->size,
 	};
 
-	return backend_session_keys(backend, snapshot, session, (struct bytes){ 0 }, on_key,
-				    &titling);
+	int r = backend_session_keys(backend, snapshot, session, (struct bytes){ 0 }, on_key,
+				     &titling);
+
+	return r == 0 && !titling.keys ? title_packed(&titling, layout, session) : r;
 }

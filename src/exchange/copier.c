@@ -101,6 +101,17 @@ void copier_names_done(struct copier_names *names)
 	*names = (struct copier_names){ 0 };
 }
 
+static int compare_names(const void *a, const void *b)
+{
+	return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+void copier_names_sort(struct copier_names *names)
+{
+	if (names->count)
+		qsort(names->names, names->count, sizeof(*names->names), compare_names);
+}
+
 /* ---- Entries ---- */
 
 /* An entry and what it borrows. */
@@ -196,7 +207,7 @@ static int enter(struct copier *copier, const char *path, const struct stat *st)
 
 	if (r == 0 && copier->judge)
 		r = copier->judge(copier, &described.entry);
-	if (r == 0)
+	if (r == 0 && copier->sink->enter)
 		r = copier->sink->enter(copier, &described.entry);
 	if (r >= 0)
 		return r;
@@ -299,11 +310,6 @@ static void trip_done(struct trip *trip)
 	buf_done(&trip->path);
 }
 
-static int compare_names(const void *a, const void *b)
-{
-	return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
 /* Into a directory. */
 static int descend(struct trip *trip, const struct stat *st)
 {
@@ -315,9 +321,7 @@ static int descend(struct trip *trip, const struct stat *st)
 	level = &trip->levels[trip->depth++];
 	*level = (struct level){ .size = trip->path.size, .st = *st };
 	r = list(trip->copier, trip->path.data, &level->names);
-	if (level->names.count)
-		qsort(level->names.names, level->names.count, sizeof(*level->names.names),
-		      compare_names);
+	copier_names_sort(&level->names);
 	return r < 0 ? fail_source(trip->copier, trip->path.data, r) : 0;
 }
 
@@ -361,12 +365,6 @@ int copier_run(struct copier *copier)
 	return r;
 }
 
-static int count_dir(struct copier *copier, struct copier_entry *entry)
-{
-	(void)copier, (void)entry;
-	return 0;
-}
-
 static int count_leaf(struct copier *copier, struct copier_entry *entry)
 {
 	copier->progress.items_total++;
@@ -377,7 +375,7 @@ static int count_leaf(struct copier *copier, struct copier_entry *entry)
 
 int copier_count(struct copier *copier)
 {
-	static const struct copier_sink counting = { .enter = count_dir, .leaf = count_leaf };
+	static const struct copier_sink counting = { .leaf = count_leaf };
 	struct copier census = { .from = copier->from,
 				 .sink = &counting,
 				 .arg = copier->arg,

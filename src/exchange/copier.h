@@ -66,7 +66,7 @@ struct copier;
 /* The functions that write to a target.  They return 0 or -errno, which the caller reports. */
 struct copier_sink {
 	/* A directory, before and after its content; enter() returns 1, after a sentence, when the
-	 * target cannot hold it.  leave() may be NULL. */
+	 * target cannot hold it.  Both may be NULL. */
 	int (*enter)(struct copier *copier, struct copier_entry *entry);
 	int (*leave)(struct copier *copier, struct copier_entry *entry);
 	/* A regular file, without entry->first. */
@@ -156,6 +156,7 @@ struct copier_names {
 	size_t room;
 };
 int copier_names_add(struct copier_names *names, const char *name);
+void copier_names_sort(struct copier_names *names);
 void copier_names_done(struct copier_names *names);
 
 #endif

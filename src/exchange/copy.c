@@ -157,19 +157,22 @@ static int make_file(const char *pattern, char **ret_name)
 int copy_make_temporary(const char *from, const char *path, char **ret_name)
 {
 	enum { TRIES = 20 };
-	const char *slash = strrchr(path, '/');
-	struct bytes folder = bytes_make(path, slash ? (size_t)(slash - path) + 1 : 0);
+	const char *tmp = getenv("TMPDIR");
+	_cleanup_(freep) char *place =
+		path ? strdup(path) : str_printf("%s/sessfs-copy", tmp && *tmp ? tmp : "/var/tmp");
+	const char *slash = place ? strrchr(place, '/') : NULL;
+	const int size = slash ? (int)(slash - place) + 1 : 0;
 	_cleanup_(freep) char *pattern =
-		str_printf("%.*s.%s.sessfs-XXXXXX", (int)folder.size, path, path + folder.size);
+		place ? str_printf("%.*s.%s.sessfs-XXXXXX", size, place, place + size) : NULL;
 	int r = -EAGAIN;
 
 	if (!pattern)
 		return -ENOMEM;
-	sweep(from, folder);
+	sweep(from, bytes_make(place, (size_t)size));
 	for (int i = 0; r == -EAGAIN && i < TRIES; i++)
 		r = make_file(pattern, ret_name);
 	if (r < 0)
-		log_error("cannot create a file beside %s: %s", path, strerror(-r));
+		log_error("cannot create a file beside %s: %s", place, strerror(-r));
 	return r;
 }
 
@@ -389,14 +392,8 @@ static int write_out(struct copy *copy, const char *temporary)
 /* The file to make: the target itself, or for stdout a temporary file, which is checked first. */
 static int find_place(const struct copy *copy, char **ret_path)
 {
-	const char *folder = getenv("TMPDIR");
-	int r;
+	int r = copy->to ? mounts_absolute(copy->to, ret_path) : 0;
 
-	if (!copy->to) {
-		*ret_path = str_printf("%s/sessfs-copy", folder && *folder ? folder : "/var/tmp");
-		return *ret_path ? 0 : -ENOMEM;
-	}
-	r = mounts_absolute(copy->to, ret_path);
 	if (r < 0)
 		log_error("cannot reach %s: %s", copy->to, strerror(-r));
 	return r;
@@ -423,7 +420,9 @@ int copy_run(struct copy *copy)
 	if (r == 0)
 		r = look_at(copy, temporary);
 	if (r == 0)
-		r = copy->to ? name_it(copy, temporary, path) : write_out(copy, temporary);
+		r = copy->to   ? name_it(copy, temporary, path) :
+		    copy->take ? copy->take(copy, temporary) :
+				 write_out(copy, temporary);
 	if (r < 0 || !copy->to)
 		backend_discard(temporary);
 	return r;

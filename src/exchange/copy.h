@@ -17,6 +17,9 @@ struct copy {
 	const char *from;
 	const char *to; /* NULL: the standard output */
 	bool replace;	/* what has that name */
+	/* Instead of the standard output, gets the file of a copy that is whole, and goes then. */
+	int (*take)(struct copy *copy, const char *file);
+	void *arg; /* take's own */
 	const struct options *options;
 	/* Of the copy: */
 	uint64_t sessions;
@@ -31,9 +34,9 @@ struct copy {
 int copy_judge(const struct copy *copy);
 /* 0, or -errno after a sentence (but -EINTR says nothing); then nothing has changed. */
 int copy_run(struct copy *copy);
-/* A new empty file beside a path, for a copy of the store from.  Returns its descriptor, which the
- * caller closes when nothing uses the file any longer, or -errno after a sentence.  Removes files
- * that killed commands have left there. */
+/* A new empty file beside a path (NULL: in TMPDIR), for a copy of the store from.  Returns its
+ * descriptor, which the caller closes when nothing uses the file any longer, or -errno after a
+ * sentence.  Removes files that killed commands have left there. */
 int copy_make_temporary(const char *from, const char *path, char **ret_name);
 /* Print what was copied; for a copy to stdout only what is wrong with it. */
 void copy_print(const struct copy *copy, bool json);

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "fs/api/text.h"
+#include "fs/base/packed.h"
 #include "backend/base/array.h"
 #include "src/search/search.h"
 #include "src/user/stop.h"
@@ -206,11 +207,16 @@ static int choose(struct asking *asking, const struct found *found)
 	struct index *index = asking->index;
 	struct chosen chosen = { .score = found->score };
 	int r = INDEX_ASK(index, text, index_number(found->id));
+	struct bytes role = { 0 };
 
-	if (r <= 0 || index_column(index, text, 2) < question->since ||
-	    (question->role &&
-	     !bytes_equal(index_column_bytes(index, text, 3), bytes_str(question->role))))
+	if (r <= 0 || index_column(index, text, 2) < question->since)
 		return MIN(r, 0);
+	role = index_column_bytes(index, text, 3);
+	if (question->all && bytes_starts_with(role, BYTES(SEARCH_NO_TALK)))
+		role = bytes_make(role.data + 1, role.size - 1);
+	if (bytes_starts_with(role, BYTES(SEARCH_NO_TALK)) ||
+	    (question->role && !bytes_equal(role, bytes_str(question->role))))
+		return 0;
 	chosen.item = index_column(index, text, 1);
 	r = find_place(asking, index_column(index, text, 0), &chosen.place);
 	if (r == 0 && asking->places[chosen.place].wanted)
@@ -271,7 +277,7 @@ static int on_row(void *arg, int64_t index, struct backend_times times, struct b
 		.session = session_of(place),
 		.key = key_of(place),
 		.ino = place->ino,
-		.list = place->kind == BACKEND_LIST,
+		.list = place->kind != BACKEND_SINGLE,
 		.item = index,
 		.made = times.created,
 		.score = telling->chosen->score,
@@ -283,13 +289,30 @@ static int on_row(void *arg, int64_t index, struct backend_times times, struct b
 	return 1;
 }
 
+/* Of a packed transcript. */
+static int on_line(void *arg, int64_t index, struct bytes line)
+{
+	const struct telling *telling = arg;
+
+	return index < telling->chosen->item ?
+		       0 :
+		       on_row(arg, index, (struct backend_times){ 0 }, line);
+}
+
 static int hit_report(struct asking *asking, const struct chosen *chosen)
 {
 	const struct place *place = &asking->places[chosen->place];
 	struct backend *backend = asking->index->backend;
 	struct telling telling = { .asking = asking, .chosen = chosen };
-	int r = backend_row_read_times(backend, asking->index->snapshot, session_of(place),
-				       key_of(place), chosen->item, false, 1, on_row, &telling);
+	const struct backend_node node = { .ino = place->ino };
+	int r;
+
+	if (place->kind == BACKEND_ORDINARY) {
+		r = packed_read(backend, asking->index->snapshot, &node, on_line, &telling);
+		return r < 0 ? r : telling.result;
+	}
+	r = backend_row_read_times(backend, asking->index->snapshot, session_of(place),
+				   key_of(place), chosen->item, false, 1, on_row, &telling);
 
 	return r < 0 ? r : telling.result;
 }

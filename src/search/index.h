@@ -20,6 +20,9 @@
 
 #include "backend/backend.h"
 
+/* Stands before the role of an item that is not talk (fs/api/text.h). */
+#define SEARCH_NO_TALK "-"
+
 enum index_text {
 	INDEX_META_GET,
 	INDEX_META_SET,

@@ -22,8 +22,10 @@
 #include "src/search/index.h"
 #include "src/user/progress.h"
 
-/* Read what has changed since the last time.  The progress is of items and their bytes. */
-int search_update(struct index *index, struct backend *backend, struct progress *progress);
+/* Read what has changed since the last time.  The layout is the store's.  The progress is of items
+ * and their bytes. */
+int search_update(struct index *index, struct backend *backend, uint64_t layout,
+		  struct progress *progress);
 
 struct search_hit {
 	struct bytes session;
@@ -40,6 +42,7 @@ typedef int search_hit_fn(void *arg, const struct search_hit *hit);
 
 struct search_question {
 	char *const *words; /* ended by NULL; all are needed; "wor*" is how one begins */
+	bool all;	    /* also what is not talk (fs/api/text.h) */
 	const char *role;   /* as text_role() has it; or NULL */
 	int64_t since;	    /* made then or later, by text_time(); INT64_MIN: at any time */
 	int64_t most;	    /* at most so many hits */

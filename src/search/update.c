@@ -6,8 +6,12 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "fs/api/text.h"
+#include "fs/api/trash.h"
+#include "fs/base/packed.h"
+#include "backend/base/log.h"
 #include "src/search/search.h"
 #include "src/search/walk.h"
 #include "src/user/stop.h"
@@ -17,6 +21,7 @@ enum { DEAD_MOST = 20000 }; /* more dead items than alive ones that the index ma
 struct updating {
 	struct walk walk;
 	struct index *index;
+	uint64_t layout; /* those whose clients pack transcripts */
 	struct progress *progress;
 	int64_t seen; /* files that the index knows */
 	/* Of the key that is read. */
@@ -50,8 +55,13 @@ static int on_row(void *arg, int64_t index, struct backend_times times, struct b
 	buf_clear(&updating->agent);
 	progress_add(updating->progress, 1, data.size);
 	r = stop_wanted() ? -EINTR : text_said(data, &updating->said);
+	/* What is not talk is found only if it is asked for. */
 	if (r == 0)
-		r = text_made_by(data, &updating->role, &updating->agent);
+		r = buf_append_str(&updating->role, SEARCH_NO_TALK);
+	if (r == 0)
+		r = text_made_by(data, index, &updating->role, &updating->agent);
+	if (r > 0)
+		buf_consume(&updating->role, strlen(SEARCH_NO_TALK));
 	return r < 0 ? r : add_item(updating, index, text_time(data, times.created));
 }
 
@@ -216,6 +226,61 @@ static int on_node(void *arg, const struct backend_node *node)
 	return r;
 }
 
+/* ---- Packed transcripts ---- */
+
+static bool is_packed(const struct backend_node *node)
+{
+	return node->kind == BACKEND_ORDINARY && S_ISREG(node->mode);
+}
+
+static int on_line(void *arg, int64_t index, struct bytes line)
+{
+	return on_row(arg, index, (struct backend_times){ 0 }, line);
+}
+
+/* What cannot be read is passed over until it changes. */
+static int read_packed(struct updating *updating, const struct backend_node *node)
+{
+	int r = packed_read(updating->walk.backend, updating->walk.snapshot, node, on_line,
+			    updating);
+
+	if (r == -EBADMSG || r == -EOPNOTSUPP) {
+		log_warning("a packed transcript of session %.*s cannot be read to its end: %s",
+			    (int)node->session.size, node->session.data,
+			    r == -EBADMSG ? "it is damaged" : "this build has no libzstd");
+		r = 0;
+	}
+	return r < 0 ? r : set_key(updating, (int64_t)node->generation, NULL);
+}
+
+static int on_packed(void *arg, struct bytes path, const struct backend_node *node)
+{
+	struct updating *updating = arg;
+	struct known known;
+	int r;
+
+	(void)path;
+	if (!is_packed(node))
+		return 0;
+	if (stop_wanted())
+		return -EINTR;
+	r = find_known(updating, node, &known);
+	if (r == 0 && known.same) {
+		updating->seen++;
+		return 0;
+	}
+	if (r == 0 && walk_is_late(&updating->walk))
+		return 1;
+	if (r == 0 && known.id)
+		r = drop_key(updating, known.id);
+	if (r == 0)
+		r = add_key(updating, node->ino, node->session, node->key, BACKEND_ORDINARY);
+	if (r == 0)
+		r = read_packed(updating, node);
+	updating->seen += r == 0;
+	return r;
+}
+
 /* ---- What other programs have changed ---- */
 
 static int read_loose(struct updating *updating, struct bytes session, struct bytes key, bool list)
@@ -291,6 +356,16 @@ static int note_seen(void *arg, const struct backend_node *node)
 				      0;
 }
 
+static int note_packed(void *arg, struct bytes path, const struct backend_node *node)
+{
+	struct updating *updating = arg;
+
+	(void)path;
+	return is_packed(node) ? INDEX_ASK(updating->index, INDEX_SEEN_ADD,
+					   index_number((int64_t)node->ino)) :
+				 0;
+}
+
 /* The index knows more files than were seen. */
 static int forget_gone(struct updating *updating)
 {
@@ -305,6 +380,9 @@ static int forget_gone(struct updating *updating)
 	if (r == 0)
 		r = backend->ops->node_list(backend, updating->walk.snapshot, 0, false, note_seen,
 					    updating);
+	if (r == 0 && updating->layout)
+		r = home_list(backend, updating->walk.snapshot, updating->layout, note_packed,
+			      updating);
 	return r < 0 ? r : drop_found(updating, INDEX_KEY_UNSEEN);
 }
 
@@ -322,6 +400,8 @@ static int update_look(struct walk *walk)
 		r = walk_changes(walk);
 	if (r == 0)
 		r = backend->ops->node_list(backend, walk->snapshot, 0, false, on_node, updating);
+	if (r == 0 && !walk->late && updating->layout)
+		r = home_list(backend, walk->snapshot, updating->layout, on_packed, updating);
 	if (r == 0 && walk->late)
 		return 1;
 	if (r == 0)
@@ -329,10 +409,12 @@ static int update_look(struct walk *walk)
 	return r < 0 ? r : read_all_loose(updating);
 }
 
-int search_update(struct index *index, struct backend *backend, struct progress *progress)
+int search_update(struct index *index, struct backend *backend, uint64_t layout,
+		  struct progress *progress)
 {
 	struct updating updating = { .walk = { .backend = backend, .look = update_look },
 				     .index = index,
+				     .layout = packed_layouts(layout),
 				     .progress = progress };
 	/* Words of removed items go only when the whole index is made anew. */
 	int r = index->dead > index->alive + DEAD_MOST ? index_anew(index) : 0;

@@ -137,6 +137,28 @@ static void work_append(const char *path, const uint64_t *number)
 	stop(number[1]);
 }
 
+/* For so many milliseconds from a moment of the clock on, at which others begin, too: prints how
+ * many there were, and how many microseconds the longest took. */
+static void work_append_for(const char *path, const uint64_t *number)
+{
+	const uint64_t begin = number[1] * 1000000, end = begin + number[2] * 1000000;
+	char *line = need(malloc(number[0] + 64));
+	int fd = open_or_fail(path, O_WRONLY | O_APPEND | O_CREAT);
+	uint64_t count = 0, longest = 0, before, after;
+
+	while (now() < begin)
+		usleep(100);
+	for (before = now(); before < end; before = after) {
+		write_all(fd, line, line_make(line, number[0], count++));
+		after = now();
+		if (after - before > longest)
+			longest = after - before;
+	}
+	close(fd);
+	free(line);
+	printf("%" PRIu64 " %" PRIu64 "\n", count, longest / 1000);
+}
+
 /* Each process its own list, PATH0, PATH1, ... */
 static void work_append_many(const char *path, const uint64_t *number)
 {
@@ -438,6 +460,7 @@ static const struct {
 } works[] = {
 	{ "append", "SIZE COUNT HOW (0 held, 1 opened each time, 2 synced)", 3, work_append },
 	{ "append-many", "SIZE COUNT PROCESSES", 3, work_append_many },
+	{ "append-for", "SIZE BEGIN MILLISECONDS", 3, work_append_for },
 	{ "rows", "SIZE COUNT EACH", 3, work_rows },
 	{ "save", "SIZE COUNT", 2, work_save },
 	{ "replace", "SIZE COUNT", 2, work_replace },

@@ -1,10 +1,12 @@
 #!/usr/bin/python3 -B
 # SPDX-License-Identifier: MIT
-"""Real coding agents on a mount, by sessfs keep: each asks a model on this machine, and its session
-is listed and resumed (make check-clients).
+"""Real coding agents on a mount, by sessfs keep: each asks a model on this machine, runs a command,
+and its session is listed, resumed, shown, found and removed (make check-clients).
 
-They come by npm, into a folder that is theirs alone: SESSFS_CLIENTS, which stays, or a temporary
-one.  Skipped where npm or a client is not to be had.
+They come by npm in the versions named here, into a folder that is theirs alone: SESSFS_CLIENTS,
+which stays, or a temporary one; SESSFS_NODE is a node for those that want a newer one than there
+is.  With SESSFS_TRANSCRIPTS, what they wrote is left there.  Skipped where npm or a client is not
+to be had.
 """
 
 import contextlib
@@ -18,6 +20,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
@@ -34,8 +37,10 @@ class Client:
 
     modules = None  # where npm has put it
     goes_on_without = False  # its database, which is an index of its transcripts
+    keeps = True  # sessions are in files that sessfs keep knows
     said = None  # where what was said is, if not in the transcript
     by_minute = False  # it goes on in another transcript, if the minute is another
+    last = None  # what is to be ended behind it, by the words of its command
 
     def __init__(self, home, model):
         self.home = home
@@ -59,6 +64,8 @@ class Client:
         for folder in (work, room):
             os.makedirs(folder, exist_ok=True)
         kept = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
+        if "SESSFS_NODE" in os.environ:
+            kept["PATH"] = os.environ["SESSFS_NODE"] + ":" + kept["PATH"]
         done = subprocess.run(
             [self.program(), *words],
             cwd=work,
@@ -73,11 +80,43 @@ class Client:
         return said
 
 
+class Claude(Client):
+    name, package, binary = "claude", "@anthropic-ai/claude-code@2.1.332", "claude"
+    transcripts = "claude/projects/*/*.jsonl"
+
+    def prepare(self):
+        pass
+
+    def environment(self):
+        return {"ANTHROPIC_BASE_URL": self.model.url, "ANTHROPIC_API_KEY": "none",
+                "DISABLE_TELEMETRY": "1", "DISABLE_AUTOUPDATER": "1",
+                "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1"}
+
+    def first(self, question):
+        return self.run("-p", question, "--allowedTools", "Bash")
+
+    def list(self):
+        return self.run("purge", "--dry-run", ".")
+
+    listed = "projects"
+
+    def resume(self, question):
+        return self.run("-p", "-c", question)
+
+    def delete(self, path):
+        return self.run("purge", "--yes", ".")
+
+
+def uuid_of(path):
+    return os.path.splitext(path)[0][-36:]
+
+
 class Codex(Client):
-    name, package, binary = "codex", "@openai/codex", "codex"
+    name, package, binary = "codex", "@openai/codex@0.171.0", "codex"
     folder = ".codex"
     goes_on_without = True
     transcripts = "codex/sessions/*/*/*/*.jsonl"
+    archives = "codex/archived_sessions/*.jsonl"
 
     def prepare(self):
         self.file(".codex/config.toml", f"""
@@ -94,18 +133,39 @@ env_key = "KEY"
         return {"KEY": "none"}
 
     def first(self, question):
-        return self.run("exec", "--skip-git-repo-check", question)
+        return self.run("exec", "--skip-git-repo-check", "--sandbox", "danger-full-access",
+                        question)
 
     def resume(self, question):
         return self.run("exec", "--skip-git-repo-check", "resume", "--last", question)
 
+    def archive(self, path):
+        return self.run("archive", uuid_of(path))
+
+    def unarchive(self, path):
+        return self.run("unarchive", uuid_of(path))
+
+    def delete(self, path):
+        return self.run("delete", "--force", uuid_of(path))
+
+
+# The time is START when a process begins.
+CLOCK = """const System = Date, begun = System.now(), start = System.parse(process.env.START);
+globalThis.Date = class extends System {
+	constructor(...given) { given.length ? super(...given) : super(Date.now()); }
+	static now() { return start + System.now() - begun; }
+};
+"""
+
 
 class Gemini(Client):
-    name, package, binary = "gemini", "@google/gemini-cli", "gemini"
+    name, package, binary = "gemini", "@google/gemini-cli@0.61.0", "gemini"
     transcripts = "gemini/tmp/*/chats/*.json*"
     by_minute = True
+    start = None  # by its clock
 
     def prepare(self):
+        self.file("clock.cjs", CLOCK)
         self.file(".gemini/settings.json", {
             "security": {"auth": {"selectedType": "gemini-api-key"}},
             "general": {"disableAutoUpdate": True},
@@ -114,10 +174,12 @@ class Gemini(Client):
         })
 
     def environment(self):
-        return {"GEMINI_API_KEY": "none", "GOOGLE_GEMINI_BASE_URL": self.model.url}
+        clock = {"NODE_OPTIONS": f"--require {self.home}/clock.cjs", "START": self.start}
+        return {"GEMINI_API_KEY": "none", "GOOGLE_GEMINI_BASE_URL": self.model.url,
+                **(clock if self.start else {})}
 
     def first(self, question):
-        return self.run("--skip-trust", "-m", "gemini-2.5-flash", "-p", question)
+        return self.run("--skip-trust", "-m", "gemini-2.5-flash", "--yolo", "-p", question)
 
     def list(self):
         return self.run("--skip-trust", "--list-sessions")
@@ -125,9 +187,12 @@ class Gemini(Client):
     def resume(self, question):
         return self.run("--skip-trust", "-m", "gemini-2.5-flash", "-r", "latest", "-p", question)
 
+    def delete(self, path):
+        return self.run("--skip-trust", "--delete-session", "1")
+
 
 class Pi(Client):
-    name, package, binary = "pi", "@mariozechner/pi-coding-agent", "pi"
+    name, package, binary = "pi", "@earendil-works/pi-coding-agent@1.6.0", "pi"
     transcripts = "pi/sessions/*/*.jsonl"
 
     def prepare(self):
@@ -148,10 +213,115 @@ class Pi(Client):
         return self.run("--provider", "local", "--model", "m", "-c", "-p", question)
 
 
+class Qwen(Client):
+    name, package, binary = "qwen", "@qwen-code/qwen-code@0.24.4", "qwen"
+    transcripts = "qwen/projects/*/chats/*.jsonl"
+
+    def prepare(self):
+        self.file(".qwen/settings.json", {
+            "security": {"auth": {"selectedType": "openai"}},
+            "general": {"disableAutoUpdate": True},
+            "privacy": {"usageStatisticsEnabled": False},
+            "telemetry": {"enabled": False},
+        })
+
+    def environment(self):
+        return {"OPENAI_API_KEY": "none", "OPENAI_BASE_URL": f"{self.model.url}/v1",
+                "OPENAI_MODEL": "m"}
+
+    def first(self, question):
+        return self.run("--yolo", "-p", question)
+
+    def list(self):
+        return self.run("sessions", "list")
+
+    def resume(self, question):
+        return self.run("-c", "-p", question)
+
+
+class Kimi(Client):
+    name, package, binary = "kimi", "@moonshot-ai/kimi-code@2.1.0", "kimi"
+    transcripts = "kimi/sessions/*/*/agents/main/wire.jsonl"
+
+    def prepare(self):
+        self.file(".kimi-code/config.toml", f"""
+default_model = "m"
+[providers.local]
+type = "openai"
+base_url = "{self.model.url}/v1"
+api_key = "none"
+[models.m]
+provider = "local"
+model = "m"
+max_context_size = 100000
+""")
+
+    def first(self, question):
+        return self.run("-p", question)
+
+    def list(self):
+        return self.run("session", "list")
+
+    listed = "session_"
+
+    def resume(self, question):
+        return self.run("-c", "-p", question)
+
+
+class Copilot(Client):
+    name, package, binary = "copilot", "@github/copilot@1.0.102", "copilot"
+    transcripts = "copilot/session-state/*/events.jsonl"
+
+    def prepare(self):
+        pass
+
+    def environment(self):
+        return {"COPILOT_PROVIDER_BASE_URL": f"{self.model.url}/v1", "COPILOT_OFFLINE": "true",
+                "COPILOT_PROVIDER_TYPE": "openai", "COPILOT_PROVIDER_API_KEY": "none",
+                "COPILOT_MODEL": "m"}
+
+    def first(self, question):
+        return self.run("-p", question, "--allow-all-tools")
+
+    def resume(self, question):
+        return self.run("--continue", "-p", question, "--allow-all-tools")
+
+
+class Cline(Client):
+    """Without a terminal it goes on with no session; so each question is one."""
+
+    name, package, binary = "cline", "cline@3.0.65", "cline"
+    transcripts = "cline/sessions/*/*.messages.json"
+    last = "--cline-hub-daemon"
+    many = True
+
+    def prepare(self):
+        self.ready = False
+
+    def environment(self):
+        return {"CLINE_TELEMETRY_DISABLED": "1"}
+
+    def first(self, question):
+        if not self.ready:
+            self.run("auth", "-p", "openai", "-k", "none", "-m", "m", "-b",
+                     f"{self.model.url}/v1")
+            self.ready = True
+        return self.run(question)
+
+    def list(self):
+        return self.run("history")
+
+    def resume(self, question):
+        return self.first(question)
+
+    def delete(self, path):
+        return self.run("history", "delete", "--session-id", os.path.basename(path).split(".")[0])
+
+
 class OpenCode(Client):
     """The last that keeps its sessions in files, not in a database of its own."""
 
-    name, package, binary = "opencode", "opencode-ai@~1.1", "opencode"
+    name, package, binary = "opencode", "opencode-ai@1.1.65", "opencode"
     folder = ".local/share/opencode"
     transcripts = "opencode/storage/session/*/*.json"
     said = "opencode/storage/part/*/*.json"
@@ -185,7 +355,10 @@ class OpenCode(Client):
 
 
 class OpenCodeToday(OpenCode):
-    package = "opencode-ai"
+    """With a database of its own, and nothing to keep."""
+
+    package = "opencode-ai@1.18.33"
+    keeps = False
 
 
 def install(client):
@@ -207,6 +380,46 @@ def asked_texts(model):
     return json.dumps([asked for _, asked in model.asked])
 
 
+def end_last(client):
+    """What a client leaves running ends with it; its command tells whose it is."""
+    for pid in filter(str.isdigit, os.listdir("/proc") if client.last else []):
+        with contextlib.suppress(OSError):
+            words = read(f"/proc/{pid}/cmdline").decode("utf-8", "replace").split("\0")
+            if client.last in words and any(client.home in word for word in words):
+                os.kill(int(pid), 15)
+
+
+def sessions_of(box, mount):
+    done = box.sessfs("sessions", "--json", "--titles", mount.store, check=True)
+    return json.loads(done.stdout)
+
+
+WORDS = ("question-amber", "answer-amber", "question-birch", "answer-birch")
+
+
+def shows_talk(box, mount, names):
+    """What was said, each message once."""
+    shown = "".join(box.sessfs("show", mount.store, name, check=True).stdout.decode()
+                    for name in names)
+    lines = [line.strip() for line in shown.splitlines()]
+    for said in ("first question-amber, please run-amber", "The answer is answer-amber.",
+                 "second question-birch", "The answer is answer-birch."):
+        same(lines.count(said), 1, f"{said} in {shown}")
+    same("printed-amber" in shown, True, shown)
+    for word in WORDS:
+        found = json.loads(box.sessfs("search", "--json", mount.store, word, check=True).stdout)
+        same(len(found) >= 1, True, f"{word} is found")
+        roles = {hit["role"] for hit in found if hit["text"].startswith((f"second {word}",
+                                                                        f"first {word}"))}
+        same(roles - {"user", None}, set(), f"{word}: {found}")
+
+
+def leave_transcripts(kind, mount):
+    folder = os.environ.get("SESSFS_TRANSCRIPTS")
+    for n, path in enumerate(sorted(glob.glob(mount.at(kind.transcripts))) if folder else []):
+        shutil.copyfile(path, os.path.join(folder, f"{kind.name}-{n}{os.path.splitext(path)[1]}"))
+
+
 def plays(box, kind):
     install(kind)
     home = box.new_folder("home")
@@ -215,7 +428,46 @@ def plays(box, kind):
     client = kind(home, model)
     kept = box.sessfs("keep", kind.name, mount.path, env={**os.environ, "HOME": home})
     same(kept.returncode, 0, kept.stderr.decode())
-    said = client.first("first question-amber")
+    try:
+        plays_on(box, client, mount)
+    finally:
+        end_last(client)
+
+
+def talks_of(box, mount):
+    return [one for one in sessions_of(box, mount) if one["title"]]
+
+
+def deletes(box, client, mount, path):
+    """A session is put away and back, if the client can; and deleted, and had back."""
+    before, data = talks_of(box, mount), read(path)
+    if hasattr(client, "archive"):
+        client.archive(path)
+        same([read(one) for one in glob.glob(mount.at(client.archives))], [data], "put away")
+        same(len(talks_of(box, mount)), len(before), "sessions, with one that was put away")
+        client.unarchive(path)
+        same(talks_of(box, mount), before, "sessions, with that one back")
+    client.delete(path)
+    end_last(client)
+    same(len(talks_of(box, mount)), len(before) - 1, "sessions without it")
+    has_back(box, mount, path, data)
+
+
+def has_back(box, mount, path, data):
+    same(os.path.exists(path), False, f"{path}, which was deleted")
+
+    def restored():
+        box.sessfs("gc", "--undo", mount.store, check=True)
+        return os.path.exists(path)
+
+    harness.eventually(restored, "it is had back")
+    same(read(path), data, "its bytes")
+
+
+def plays_on(box, client, mount):
+    kind, model = type(client), client.model
+    many = getattr(kind, "many", False)
+    said = client.first("first question-amber, please run-amber")
     same("answer-amber" in said, True, said)
     found = glob.glob(mount.at(kind.transcripts))
     same(len(found), 1, f"transcripts in {sorted(harness.tree(mount.path))}")
@@ -223,36 +475,69 @@ def plays(box, kind):
     model.asked.clear()
     if hasattr(client, "list"):
         said = client.list()
-        same(bool(re.search("first question|answer", said, re.IGNORECASE)), True, said)
+        words = getattr(client, "listed", "first question|answer")
+        same(bool(re.search(words, said, re.IGNORECASE)), True, said)
     model.asked.clear()
     said = client.resume("second question-birch")
     same("answer-birch" in said, True, said)
-    same("question-amber" in asked_texts(model), True, "what it remembers")
+    same("question-amber" in asked_texts(model) or many, True, "what it remembers")
     after = sorted(glob.glob(mount.at(kind.transcripts)))
-    same(after[:1], found, "transcripts afterwards")
-    same(len(after) == 1 or kind.by_minute, True, after)
+    same(found[0] in after, True, "transcripts afterwards")
+    same(len(after) == 1 or kind.by_minute or many, True, after)
     if not kind.said and len(after) == 1:
         same(len(read(found[0])) > len(before), True, "what was added")
     if found[0].endswith(".jsonl"):
         same(read(found[0])[: len(before)], before, "its beginning")
-    paths = [os.path.relpath(path, mount.path)
-             for path in glob.glob(mount.at(kind.said or kind.transcripts))]
+    leave_transcripts(kind, mount)
+    end_last(client)
+    talks = talks_of(box, mount)
     for mounted in (True, False):
-        shown = "".join(box.sessfs("show", mount.store, path, check=True).stdout.decode()
-                        for path in paths)
-        for word in ("question-amber", "answer-amber", "question-birch", "answer-birch"):
-            same(word in shown, True, f"{word} in {shown}")
+        if kind.said:
+            paths = [os.path.relpath(path, mount.path)
+                     for path in glob.glob(mount.at(kind.said))] if mounted else paths
+            shown = "".join(box.sessfs("show", mount.store, path, check=True).stdout.decode()
+                            for path in paths)
+            for word in WORDS:
+                same(word in shown, True, f"{word} in {shown}")
+        else:
+            same(any("first question-amber" in one["title"] for one in talks), True, talks)
+            shows_talk(box, mount, [os.path.relpath(path, mount.path) for path in after])
         if mounted:
             mount.check()
             mount.stop()
+    if hasattr(client, "delete"):
+        mount = box.mount(store=mount.store, path=mount.path)
+        deletes(box, client, mount, found[0])
+        mount.stop()
+    # All of them at once, and back.
+    box.sessfs("gc", "--name=*", "--older-than=0s", mount.store, check=True)
+    same(sessions_of(box, mount), [], "they were removed")
+    box.sessfs("gc", "--undo", mount.store, check=True)
+    same(len(sessions_of(box, mount)) >= 1, True, "they are back")
+
+
+def test_claude(box):
+    plays(box, Claude)
+
+
+def test_cline(box):
+    plays(box, Cline)
 
 
 def test_codex(box):
     plays(box, Codex)
 
 
+def test_copilot(box):
+    plays(box, Copilot)
+
+
 def test_gemini(box):
     plays(box, Gemini)
+
+
+def test_kimi(box):
+    plays(box, Kimi)
 
 
 def test_opencode(box):
@@ -261,6 +546,10 @@ def test_opencode(box):
 
 def test_pi(box):
     plays(box, Pi)
+
+
+def test_qwen(box):
+    plays(box, Qwen)
 
 
 VERBS = [["check"], ["sessions"], ["stats"], ["search", "x"], ["gc", "--dry-run"]]
@@ -327,6 +616,63 @@ def keeps_a_database(box, kind):
     same({path: rows_of(path) for path in paths}, rows, "rows afterwards")
     for mount in (first, second):
         mount.check()
+
+
+def test_gemini_deletes_by_itself_what_was_resumed_and_it_is_had_back(box):
+    install(Gemini)
+    mount = box.mount(options=["layout=gemini"])
+    client = Gemini(box.new_folder("home"), Model())
+    box.sessfs("keep", "gemini", mount.path, env={**os.environ, "HOME": client.home}, check=True)
+    client.start = "2026-01-02T12:00:00Z"
+    client.first("first question-amber, please run-amber")
+    (path,) = glob.glob(mount.at(Gemini.transcripts))
+    client.start = "2026-01-02T12:01:30Z"
+    client.resume("second question-birch")
+    data = read(path)
+    client.start = "2026-01-02T12:03:00Z"
+    client.first("third question-cedar")
+    has_back(box, mount, path, data)
+    shows_talk(box, mount, [os.path.relpath(path, mount.path)])
+    mount.check()
+
+
+def pack(path, days):
+    """As Codex does with a session that nobody has gone on with for some days."""
+    tool("zstd", "-q", path, "-o", path + ".tmp")
+    old = time.time() - days * 86400
+    os.utime(path + ".tmp", (old, old))
+    os.rename(path + ".tmp", path + ".zst")
+    os.unlink(path)
+
+
+def test_codex_goes_on_with_a_session_that_is_packed_and_has_a_ttl(box):
+    need_tool("zstd")
+    install(Codex)
+    mount = box.mount(options=["layout=codex"])
+    model = Model()
+    client = Codex(box.new_folder("home"), model)
+    box.sessfs("keep", "codex", mount.path, env={**os.environ, "HOME": client.home}, check=True)
+    client.first("first question-amber, please run-amber")
+    (path,) = glob.glob(mount.at(Codex.transcripts))
+    before = read(path)
+    os.setxattr(path, "user.sessfs.ttl", b"30d")
+    pack(path, 8)
+    same([(one["title"], one["ttl"]) for one in sessions_of(box, mount)],
+         [("first question-amber, please run-amber", "30d")], "packed")
+    model.asked.clear()
+    client.resume("second question-birch")
+    same("question-amber" in asked_texts(model), True, "what it remembers")
+    same(glob.glob(mount.at(Codex.transcripts)), [path], "plain again")
+    same(os.path.exists(path + ".zst"), False, "the packed one")
+    same(read(path)[: len(before)], before, "its beginning")
+    same(os.getxattr(path, "user.sessfs.ttl"), b"30d", "its ttl")
+    shows_talk(box, mount, [os.path.relpath(path, mount.path)])
+    # Nobody goes on with it for longer than that.
+    pack(path, 31)
+    harness.eventually(lambda: sessions_of(box, mount) == [], "its time is over")
+    box.sessfs("gc", "--undo", mount.store, check=True)
+    same(len(sessions_of(box, mount)), 1, "had back")
+    mount.check()
 
 
 def test_codex_keeps_its_databases_on_one_of_two_mounts(box):

@@ -74,18 +74,19 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct bytes text = bytes_make(size ? (const char *)data : "", size);
 	const struct text_place item = { 7, 1 }, document = { -1, 1 };
+	struct text_reader all = { .all = true };
 	struct buf shown = { 0 }, title = { 0 }, said = { 0 }, role = { 0 }, agent = { 0 };
 
-	fuzz_need(text_show(text, &item, &shown) == 0);
+	fuzz_need(text_show(&all, text, &item, &shown) == 0);
 	check_tame(buf_bytes(&shown));
 	fuzz_check(shown.size > 2 && bytes_ends_with(buf_bytes(&shown), BYTES("\n\n")),
 		   "there is no end");
-	fuzz_need(text_show(text, &document, &shown) == 0);
+	fuzz_need(text_show(&all, text, &document, &shown) == 0);
 	fuzz_check(utf8_valid(buf_bytes(&shown)), "a document is no UTF-8");
 	fuzz_need(text_title(text, 60, &title) == 0);
 	fuzz_check(title.size <= 64 && !memchr(title.data ? title.data : "", '\n', title.size),
 		   "a title of %zu bytes", title.size);
-	fuzz_need(text_made_by(text, &role, &agent) == 0);
+	fuzz_need(text_made_by(text, 7, &role, &agent) >= 0);
 	fuzz_need(text_said(text, &said) == 0);
 	fuzz_check(utf8_valid(buf_bytes(&said)), "what is said is no UTF-8");
 	buf_clear(&shown);

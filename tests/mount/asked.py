@@ -81,9 +81,71 @@ def facts(line):
     return Facts(line, value)
 
 
+# What the clients of tests/data say in the name of a person begins so.
+CLIENTS = ("<environment_context>", "<user_instructions>", "# AGENTS.md", "<system-reminder>",
+           "<command-", "<local-command-", "<turn_aborted>", "<session_context>",
+           "Caveat: The messages below", "[Request interrupted by user", "<task-notification>",
+           "<user-prompt-submit-hook>", "<skill", "<permissions instr", "<subagent_notification>",
+           "<state_snapshot>", "<INSTRUCTIONS>")
+NOTES = ("session_meta", "event_msg", "turn_context", "world_state", "token_usage_record",
+         "compacted")
+RESULTS = ("tool_result", "tool-result", "toolResult", "tool.result", "function_call_output",
+           "custom_tool_call_output", "web_search_tool_result")
+
+
+def has(record, *names):
+    return all(name in record for name in names)
+
+
+def word_of(record, line):
+    """The role that a record of a client names, or its type if it is a note; None: nobody's."""
+    kind, message = record.get("type"), record.get("message")
+    ours = kind in ("user", "assistant")
+    if ours and (record.get("isMeta") is True or record.get("isCompactSummary") is True
+                 or "synthetic_reason" in record):
+        return None
+    if kind == "assistant" and isinstance(message, dict) and message.get("model") == "<synthetic>":
+        return None
+    if (ours or kind == "tool_result") and has(record, "sessionId", "message"):
+        return kind
+    if has(record, "sessionId", "type") and "role" not in record:
+        return kind
+    if kind in NOTES and "payload" in record:
+        return kind
+    role = line.by(ROLE)
+    return role and role.decode("utf-8", "replace")
+
+
+def who(line):
+    try:
+        record = json.loads(line.line)
+    except ValueError:
+        record = None
+    if not isinstance(record, dict):
+        return line.by(ROLE)
+    role = word_of(record, line)
+    if role is None:
+        return None
+    message = next((record[m] for m in ("message", "payload") if isinstance(record.get(m), dict)),
+                   record)
+    content = message.get("content") or message.get("parts")
+    content = content if isinstance(content, list) else [content]
+    parts = [part for part in content if isinstance(part, dict)]
+    spelled = SPELLED[b"assistant"].decode().split()
+    if parts and len(parts) == len(content) and role.lower() not in ["assistant", *spelled] and all(
+            part.get("type") in RESULTS or "toolResult" in part or "functionResponse" in part
+            for part in parts):
+        return b"tool"
+    texts = [part.get("text") if isinstance(part, dict) else part for part in content]
+    if role.lower() in ["user", *SPELLED[b"user"].decode().split()] and all(
+            isinstance(text, str) and text.startswith(CLIENTS) for text in texts):
+        return None
+    return text_of(role)
+
+
 def fits(line, name, value):
     if name == b"role":
-        role, value = line.by(ROLE), value.lower()
+        role, value = who(line), value.lower()
         return role is not None and role.lower() in [value] + SPELLED.get(value, b"").split()
     if name == b"agent":
         return line.by(AGENT) == value

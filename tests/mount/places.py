@@ -26,10 +26,10 @@ exec unshare -m --propagation slave sh -c 'umount -l "$1"; shift; exec "$@"' sh 
 class Place:
     """A store, mounted or not."""
 
-    def __init__(self, box, mounted):
+    def __init__(self, box, mounted, **named):
         self.box = box
         self.what = "mounted" if mounted else "alone"
-        self.mount = box.mount()
+        self.mount = box.mount(**named)
         self.store = self.mount.store
         if not mounted:
             self.mount.stop()

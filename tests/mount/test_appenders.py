@@ -165,4 +165,64 @@ def test_appenders_beside_readers_by_small_reads_private_mmap_and_cp(box):
     crowd_appends(box, crowd.WAYS[1::2])
 
 
+# Clients cut the end of a transcript when they resume: to its last newline, or to its own size.
+
+
+def append_and_note(path, log, writer):
+    """Lines, each a write of its own; notes when each began and was answered."""
+    with open(log, "w") as notes:
+        for number in range(LINES):
+            begun = time.monotonic()
+            with open(path, "ab", buffering=0) as file:
+                file.write(line_of(writer, number, tiny=True))
+            print(number, begun, time.monotonic(), file=notes)
+            time.sleep(0.001 * (number % 4))
+
+
+def cut_and_note(path, log, go_on):
+    """Cuts that take nothing away; notes when each began and ended."""
+    rng = random.Random(f"{SEED} cutter")
+    with open(log, "w") as notes:
+        while go_on():
+            begun = time.monotonic()
+            fd = os.open(path, os.O_RDWR)
+            size = os.fstat(fd).st_size
+            if rng.random() < 0.5:
+                data = os.pread(fd, 4096, max(0, size - 4096))
+                size = max(0, size - 4096) + data.rfind(b"\n") + 1
+            os.ftruncate(fd, size)
+            time.sleep(rng.choice([0, 0.001, 0.01]))
+            os.close(fd)
+            print(begun, time.monotonic(), file=notes)
+            time.sleep(rng.choice([0.001, 0.02, 0.05]))
+
+
+def notes_of(log):
+    with open(log) as notes:
+        return [[float(word) for word in line.split()] for line in notes]
+
+
+def test_a_tail_that_is_repaired_again_and_again_takes_no_line_of_others_along(box):
+    _, session = box.session()
+    path = os.path.join(session, "l.jsonl")
+    logs = [box.new_path("log") for _ in range(3)]
+    write(path, line_of(0, 0, tiny=True))
+    crowd.run_together(
+        [(append_and_note, path, logs[writer - 1], writer) for writer in (1, 2)],
+        [(cut_and_note, path, logs[2])],
+    )
+    lines = read(path).splitlines(keepends=True)
+    same(len(lines), len(set(lines)), "lines, each once")
+    cuts = notes_of(logs[2])
+    sure = 0
+    for writer in (1, 2):
+        for number, begun, answered in notes_of(logs[writer - 1]):
+            # What was written in the middle of a cut may have been in what was cut.
+            if any(first <= answered and last >= begun for first, last in cuts):
+                continue
+            sure += 1
+            assert line_of(writer, int(number), tiny=True) in lines, (writer, number)
+    box.note(f"{len(cuts)} cuts, {sure} lines outside of them")
+
+
 harness.main(globals())

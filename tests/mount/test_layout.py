@@ -351,11 +351,31 @@ def test_rows_follow_paths_whatever_is_moved(box):
         same(all(moves.moved[1:]), True, "users, sessions and what is in them have moved")
 
 
+def test_a_layout_is_added_and_what_is_of_it_is_placed_anew(box):
+    mount = box.mount(options=layout("codex+strands"))
+    os.makedirs(mount.at("codex/archived_sessions"))
+    append(mount.at("codex/archived_sessions/x.jsonl"), b"1\n")
+    os.makedirs(mount.at("session_kimi:p:x"))
+    append(mount.at("session_kimi:p:x/k.json"), b"1")
+    mount.stop()
+    do(box, "config", mount.store, "layout=codex+strands+qwen")
+    # The id of this session is one of this client's, so it has another place.
+    said = do(box, "config", mount.store, "layout=codex+strands+qwen+kimi").stderr.decode()
+    same("1 file has a new path" in said, True, said)
+    mount = box.mount(store=mount.store)
+    os.makedirs(mount.at("kimi/sessions/w/s"))
+    append(mount.at("kimi/sessions/w/s/state.json"), b"1")
+    same(keys(mount), [("codex:archived:x", "transcript"), ("kimi:p:x", "k"),
+                       ("kimi:w:s", "state")], "keys")
+    mount.check()
+
+
 # Transcripts
 
 
 def test_each_transcript_is_a_session(box):
-    mount = box.mount(options=layout("claude+codex+gemini+opencode+pi"))
+    mount = box.mount(options=layout("claude+codex+gemini+opencode+pi+qwen+kimi+copilot+cline"
+                                     "+harness"))
     files = {
         f"claude/projects/-home-me/{UUID}.jsonl": (f"claude:-home-me:{UUID}", "transcript"),
         f"claude/projects/-home-me/{UUID}/subagents/agent-1.jsonl":
@@ -365,6 +385,13 @@ def test_each_transcript_is_a_session(box):
         "opencode/storage/session/0a/ses_1.json": ("opencode:ses_1", "session/0a"),
         "opencode/storage/message/ses_1/msg_1.json": ("opencode:ses_1", "msg_1"),
         "pi/sessions/--home--/t_x.jsonl": ("pi:--home--:t_x", "transcript"),
+        f"qwen/projects/-home-me/chats/{UUID}.jsonl": (f"qwen:-home-me:{UUID}", "transcript"),
+        f"kimi/sessions/wd_0a/session_{UUID}/agents/main/wire.jsonl":
+            (f"kimi:wd_0a:session_{UUID}", "agents/main/wire"),
+        f"copilot/session-state/{UUID}/events.jsonl": (f"copilot:{UUID}", "events"),
+        "cline/sessions/1_a/1_a.messages.json": ("cline:1_a", "1_a.messages"),
+        "agents/a/sessions/s1.log.jsonl": ("harness:a:s1", "log"),
+        "kimi/sessions/.index-cache/scan.json": None,
         "claude/projects/-home-me/memory/notes.json": None,
         "claude/settings.json": None,
         "gemini/tmp/0a/logs.json": None,
@@ -409,6 +436,128 @@ def trashed(box, store):
 def listed(box, store):
     return sorted(line.split("  ")[-1]
                   for line in do(box, "sessions", store).stdout.decode().splitlines())
+
+
+def test_sessions_of_all_session_managers_of_strands_are_sessions(box):
+    mount = box.mount(options=layout("strands"))
+    files = {
+        "session/s1/scopes/agent/a/snapshots/snapshot_latest.json":
+            ("session:s1", "scopes/agent/a/snapshots/snapshot_latest"),
+        "s1/scopes/agent/a/snapshots/snapshot_latest.json":
+            ("scopes:s1", "agent/a/snapshots/snapshot_latest"),
+        "session_s1/session.json": ("s1", "session"),
+    }
+    for path in files:
+        os.makedirs(os.path.dirname(mount.at(path)))
+        write(mount.at(path) + ".tmp", b"{}")
+        os.rename(mount.at(path) + ".tmp", mount.at(path))
+    same(keys(mount), sorted(files.values()), "keys")
+    same(listed(box, mount.store), ["s1/scopes", "session/s1", "session_s1"], "sessions")
+    mount.check()
+
+
+# Packed transcripts
+
+ROLLOUT = "codex/sessions/2026/11/29/rollout-2026-11-29T10-16-00-x.jsonl"
+PACKED_ID = "codex:2026/11/29:rollout-2026-11-29T10-16-00-x"
+TALK = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "layouts", "codex")
+
+
+def packed(box, mount):
+    """As Codex packs one: by another name, with the time of the plain one."""
+    harness.need_tool("zstd")
+    path = mount.at(ROLLOUT) + ".zst"
+    os.makedirs(os.path.dirname(path))
+    tool("zstd", "-q", os.path.join(TALK, "transcript.jsonl"), "-o", path + ".tmp")
+    os.rename(path + ".tmp", path)
+    old = time.time() - 8 * 86400
+    os.utime(path, (old, old))
+    return path
+
+
+def test_a_packed_transcript_is_its_session(box):
+    mount = box.mount(options=layout("codex"))
+    path = packed(box, mount)
+    same(keys(mount), [], "rows")
+    same(listed(box, mount.store), [ROLLOUT + ".zst"], "sessions")
+    talk = read(os.path.join(TALK, "talk"))
+    for name in (ROLLOUT + ".zst", PACKED_ID):
+        same(do(box, "show", mount.store, name).stdout, talk, f"show {name}")
+    view = os.path.join(os.path.dirname(path), "@role=user", os.path.basename(path))
+    same([json.loads(line)["payload"]["content"][0]["text"] for line in read(view).splitlines()],
+         ["first question-amber, please run-amber", "second question-birch"], "by role")
+    same(errno_of(append, view, b"{}\n"), errno.EROFS, "it is not written through a view")
+    for mounted in (True, False):
+        if not mounted:
+            mount.stop()
+        found = json.loads(do(box, "search", "--json", mount.store, "birch").stdout)
+        same(sorted((hit["path"], hit["item"], hit["role"]) for hit in found),
+             [(ROLLOUT + ".zst", n, r) for n, r in ((26, "user"), (29, "assistant"))], "found")
+        titles = json.loads(do(box, "sessions", "--json", "--titles", mount.store).stdout)
+        same([one["title"] for one in titles], ["first question-amber, please run-amber"], "title")
+    mount = box.mount(store=mount.store)
+    os.setxattr(mount.at(ROLLOUT) + ".zst", "user.sessfs.ttl", b"never")
+    do(box, "gc", "--older-than=7d", mount.store)
+    same(listed(box, mount.store), [ROLLOUT + ".zst"], "its ttl keeps it")
+    os.setxattr(mount.at(ROLLOUT) + ".zst", "user.sessfs.ttl", b"7d")
+    do(box, "gc", mount.store)
+    same(listed(box, mount.store), [], "its ttl was over")
+    same(json.loads(do(box, "search", "--json", mount.store, "birch").stdout), [], "not found")
+    do(box, "gc", "--undo", mount.store)
+    same(listed(box, mount.store), [ROLLOUT + ".zst"], "it is back")
+    same(do(box, "show", mount.store, PACKED_ID).stdout, talk, "what it says")
+    mount.check()
+
+
+def test_a_transcript_that_is_made_plain_again_keeps_the_times_of_its_records(box):
+    mount = box.mount(options=layout("codex"))
+    path = packed(box, mount)
+    write(mount.at("codex/sessions/2026/11/29/.tmpAbC"),
+          read(os.path.join(TALK, "transcript.jsonl")))
+    os.rename(mount.at("codex/sessions/2026/11/29/.tmpAbC"), mount.at(ROLLOUT))
+    same(listed(box, mount.store), [ROLLOUT], "both are one session")
+    os.unlink(path)
+    same(listed(box, mount.store), [ROLLOUT], "sessions")
+    made = [str(row[0], "ascii")[:10] for row in mount.sql(f"SELECT created_at FROM {TABLE}")]
+    same(set(made), {"2026-11-29"}, "days of the rows")
+    mount.check()
+
+
+def test_a_ttl_of_a_session_stays_when_its_transcript_is_packed_and_made_plain_again(box):
+    harness.need_tool("zstd")
+    mount = box.mount(options=layout("codex"))
+    path = mount.at(ROLLOUT)
+    os.makedirs(os.path.dirname(path))
+    shutil.copyfile(os.path.join(TALK, "transcript.jsonl"), path)
+    os.setxattr(path, "user.sessfs.ttl", b"never")
+    tool("zstd", "-q", path, "-o", path + ".tmp")
+    os.rename(path + ".tmp", path + ".zst")
+    os.unlink(path)
+    same(os.getxattr(path + ".zst", "user.sessfs.ttl"), b"never", "of the packed one")
+    do(box, "gc", "--older-than=0s", mount.store)
+    same(listed(box, mount.store), [ROLLOUT + ".zst"], "it stays")
+    tool("zstd", "-qd", path + ".zst", "-o", path + ".tmp")
+    os.rename(path + ".tmp", path)
+    os.unlink(path + ".zst")
+    same(os.getxattr(path, "user.sessfs.ttl"), b"never", "of the plain one")
+    other = path.replace("-x", "-y") + ".zst"
+    tool("zstd", "-q", path, "-o", path + ".tmp")
+    os.rename(path + ".tmp", other)
+    same(errno_of(os.getxattr, other, "user.sessfs.ttl"), errno.ENODATA, "of another session")
+    mount.check()
+
+
+def test_a_packed_transcript_that_is_damaged_is_read_as_far_as_it_goes(box):
+    mount = box.mount(options=layout("codex"))
+    path = packed(box, mount)
+    whole = read(path)
+    write(path, whole[: len(whole) // 2])
+    do(box, "show", mount.store, PACKED_ID)
+    do(box, "search", mount.store, "birch")
+    write(path, b"no zstd at all")
+    do(box, "show", mount.store, PACKED_ID)
+    same(read(path), b"no zstd at all", "its bytes")
+    mount.check()
 
 
 def test_sessions_are_listed_removed_and_brought_back_by_their_paths(box):

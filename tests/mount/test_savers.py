@@ -370,17 +370,49 @@ sys.exit(f"{torn} of {count} were torn" if torn else 0)
 """
 
 
+# Another process, that comes by the name all the time: it gets no error, and nothing but whole
+# documents.
+READ_BY_NAME = r"""
+import json, os, sys
+count = 0
+while os.read(0, 65536):
+    for i in range(50):
+        with open(sys.argv[1], "rb") as file:
+            data = file.read()
+        document = json.loads(data)
+        if set(document["text"]) != set(document["by"]):
+            sys.exit(f"a mixture of {len(data)} bytes")
+        count += 1
+print(count)
+"""
+
+
+def ask_until(savers, reader):
+    """Have a reader read until the savers have ended; returns how often it did."""
+    while any(saver.poll() is None for saver in savers):
+        reader.stdin.write(b"x")
+        reader.stdin.flush()
+        time.sleep(0.01)
+    said = reader.communicate(timeout=180)[0]
+    assert not reader.returncode, "a reader failed"
+    return int(said)
+
+
 def test_two_processes_that_save_by_one_temporary_name_never_tear_the_document(box):
     _, session = box.session()
     path = os.path.join(session, "agent.json")
     count = str(harness.rounds("SESSFS_TEMPORARY_SAVES", 60, 2000))
-    write(path, b'{"by": ""}')
+    write(path, b'{"by": "", "text": ""}')
     savers = [
         subprocess.Popen(
             [sys.executable, "-c", SAVE_BY_ONE_NAME, path, word, count], stderr=subprocess.PIPE
         )
         for word in "ab"
     ]
+    reader = subprocess.Popen(
+        [sys.executable, "-c", READ_BY_NAME, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    box.note(f"{ask_until(savers, reader)} reads")
     for saver in savers:
         _, said = saver.communicate(timeout=180)
         assert not saver.returncode, said.decode()

@@ -4,6 +4,7 @@
 
 import contextlib
 import fcntl
+import html.parser
 import json
 import os
 import pty
@@ -255,6 +256,70 @@ def test_nothing_reaches_a_terminal_raw(place):
         same(bad, [], f"{place.what}: {path}: {text}")
         plain = terminal(place, path, NO_COLOR="1")
         same(b"\x1b" in plain, False, f"{place.what}: {path}: without colours")
+
+
+class Page(html.parser.HTMLParser):
+    """What a browser makes of a page: its elements with their attributes, and its text."""
+
+    def __init__(self, page):
+        super().__init__()
+        self.elements, self.text, self.open = [], "", []
+        self.feed(page.decode())
+        self.close()
+
+    def handle_starttag(self, tag, attrs):
+        self.elements.append((tag, dict(attrs)))
+        self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        while self.open and self.open.pop() != tag:
+            pass
+
+    def handle_data(self, data):
+        if not self.open or self.open[-1] != "style":
+            self.text += data
+
+
+MARKUP = "</div></article><script>alert(1)</script><img src=x onerror=alert(1)>&lt;b&gt;\"'`"
+ELEMENTS = {"html", "head", "meta", "style", "title", "body", "main", "h1", "h2", "b", "article",
+            "div", "p", "pre", "details", "summary"}
+
+
+@everywhere
+def test_a_page_needs_nothing_and_no_byte_of_a_conversation_is_markup(place):
+    lines = [
+        {"role": "user", "content": MARKUP, "name": MARKUP},
+        {"role": MARKUP[:20], "content": MARKUP + HOSTILE},
+        {"role": "assistant", "tool_calls": [{"function": {"name": MARKUP, "arguments": MARKUP}}]},
+        {"role": "tool", "content": (MARKUP + "\n") * 20},
+        {"role": "user", "content": [{"type": "image", "name": MARKUP, "url": MARKUP}]},
+        {MARKUP: MARKUP},
+    ]
+    fill(place, "demo/m.jsonl", "".join(json.dumps(line) + "\n" for line in lines).encode()
+         + MARKUP.encode() + b"\n")
+    fill(place, "demo/notes.txt", MARKUP.encode())
+    for path in ("demo", "demo/m.jsonl", "demo/notes.txt"):
+        page = Page(place.do("show", "--html", place.store, path))
+        same({tag for tag, _ in page.elements} - ELEMENTS, set(), f"{path}: elements")
+        names = {name for _, attrs in page.elements for name in attrs}
+        same(names - {"lang", "charset", "name", "content", "http-equiv", "class"}, set(),
+             f"{path}: attributes")
+        policy = [attrs["content"] for tag, attrs in page.elements if "http-equiv" in attrs]
+        same("default-src 'none'" in policy[0], True, f"{path}: {policy}")
+        same("<script>alert(1)</script>" in page.text, True, f"{path}: what was said")
+    page = Page(place.do("show", "--html", place.store, "demo"))
+    same(sum(tag == "article" for tag, _ in page.elements), len(lines), "messages")
+    same([tag for tag, _ in page.elements].count("details") >= 1, True, "long results are folded")
+
+
+@everywhere
+def test_a_page_has_all_of_a_long_list(place):
+    count = 1000
+    fill(place, "demo/m.jsonl", b"".join(
+        json.dumps({"role": "user", "content": f"#{i} said"}).encode() + b"\n"
+        for i in range(count)))
+    page = Page(place.do("show", "--html", place.store, "demo/m.jsonl"))
+    same(re.findall(r"#(\d+) said", page.text), [str(i) for i in range(count)], "each once")
 
 
 @everywhere

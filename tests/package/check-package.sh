@@ -118,7 +118,8 @@ install_packages() {
 		sessfs --version
 	END
 	expect "they can be taken away" <<-END
-		dpkg -P sessfs-mysql sessfs-postgresql sessfs-redis sessfs libsessfs-dev libsessfs0
+		dpkg -P sessfs-mysql sessfs-postgresql sessfs-redis sessfs-s3 sessfs libsessfs-dev \
+			libsessfs0
 		not command -v sessfs
 		useradd -m agent
 		mkdir -p /srv/sessions /srv/archive /var/lib/agents /home/agent/sessions
@@ -194,6 +195,16 @@ try_packages() {
 		grep 'the package sessfs-mysql' /packages/said
 		dpkg -i /packages/sessfs-mysql_*.deb
 	END
+	expect "a bucket needs its package, and says so" <<-END
+		export AWS_ACCESS_KEY_ID=x AWS_SECRET_ACCESS_KEY=x AWS_MAX_ATTEMPTS=1
+		url="--endpoint=http://127.0.0.1:1 /var/lib/agents/s3.db s3://bucket"
+		not sessfs import \$url 2>/packages/said
+		grep 127.0.0.1 /packages/said
+		dpkg -r sessfs-s3
+		not sessfs import \$url 2>/packages/said
+		grep 'the package sessfs-s3' /packages/said
+		dpkg -i /packages/sessfs-s3_*.deb
+	END
 	expect "a user mounts and unmounts what fstab allows" <<-END
 		runuser -u agent -- mount /home/agent/sessions
 		runuser -u agent -- mkdir /home/agent/sessions/s
@@ -201,7 +212,7 @@ try_packages() {
 		runuser -u agent -- umount /home/agent/sessions
 	END
 	expect "the manual answers" <<-END
-		for page in sessfs 'sessfs 1' 'sessfs 5' sessfs-security sessfs-servers \
+		for page in sessfs 'sessfs 1' 'sessfs 5' sessfs-s3 sessfs-security sessfs-servers \
 			sessfs-views libsessfs; do
 			man \$page | grep -q NAME
 		done

@@ -250,3 +250,30 @@ EveryStore(again, a_name_of_a_large_file_is_opened_in_all_orders)
 	version_size = CONTENT_CACHED;
 	in_all_orders(2, 1);
 }
+
+/* It has the size and the pages of another version. */
+EveryStore(again, a_face_to_which_a_thread_was_not_led_is_not_opened_in_place_of_another)
+{
+	struct handle *other;
+	uint64_t led;
+
+	begin();
+	save(path, next_version());
+	look_up();
+	do_begin_or_end();
+	open_it(O_RDONLY);
+	cr_assert_eq(error, -ESTALE);
+	forget_name();
+	look_up();
+	led = nodeid;
+	other = open_at(path, O_WRONLY | O_TRUNC);
+	cr_assert_neq(handle_nodeid(other), led);
+	nodeid = handle_nodeid(other);
+	open_it(O_RDONLY);
+	cr_expect_eq(error, -ESTALE);
+	write_at(other, 0, BYTES("[]"));
+	close_handle(other);
+	do_begin_or_end();
+	nodeid = led;
+	forget_name();
+}

@@ -4,8 +4,10 @@
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "fs/base/layouts.h"
 #include "fs/base/names.h"
 #include "backend/base/cleanup.h"
 #include "tests/unit/random.h"
@@ -18,150 +20,116 @@ static uint64_t set_of(const char *names)
 	return set;
 }
 
-/* ---- What is known of the clients ---- */
+/* ---- What is known of the clients: tests/layouts ---- */
 
+enum { LINE_MAX_SIZE = 512, COLUMNS = 4 };
+
+/* A line of a file "paths"; the path of a directory ends in '/'. */
 struct place {
 	const char *layouts;
-	const char *path; /* of a directory, if it ends in '/' */
 	enum layout_is is;
-	const char *session;
+	struct bytes path;
+	bool is_dir;
+	const char *session; /* "" or NULL, as the next: none is told */
 	const char *key;
+	uint64_t set;
 };
 
-/* Those with a session have this path alone, and the path has this session alone. */
-static const struct place places[] = {
-	{ "agentscope2", "alice/", LAYOUT_ABOVE, NULL, NULL },
-	{ "agentscope2", "alice/s1/", LAYOUT_SESSION, "alice:s1", NULL },
-	{ "agentscope2", "__anon__/s1/", LAYOUT_SESSION, "__anon__:s1", NULL },
-	{ "agentscope2", "Ym9iQHguY29t/YW4gaWQ6MQ/", LAYOUT_SESSION, "bob@x.com:an id:1", NULL },
-	{ "agentscope2", "5pel5pys/s.1-_/", LAYOUT_SESSION, "\xe6\x97\xa5\xe6\x9c\xac:s.1-_",
-	  NULL },
-	{ "agentscope2", "alice/YS9iL2MvZA/", LAYOUT_SESSION, "alice:a/b/c/d", NULL },
-	{ "agentscope2", "alice/Ym9iYm9i/", LAYOUT_SESSION, "alice:Ym9iYm9i", NULL },
-	{ "agentscope2", "adam/YSBi/", LAYOUT_SESSION, "adam:YSBi", NULL },
-	{ "agentscope2", "%/adam:a b/", LAYOUT_SESSION, "adam:a b", NULL },
-	{ "agentscope2", "alice/k.json", LAYOUT_NONE, NULL, NULL },
-	{ "agentscope2", "k.json", LAYOUT_NONE, NULL, NULL },
-	{ "agentscope2", "alice/s1/sub/", LAYOUT_NONE, NULL, NULL },
-	{ "agentscope2", "%/", LAYOUT_ABOVE, NULL, NULL },
-	{ "agentscope2", "%/plain/", LAYOUT_SESSION, "plain", NULL },
-	{ "agentscope2", "%/%/", LAYOUT_SESSION, "", NULL },
-	{ "agentscope2", "%/:s1/", LAYOUT_SESSION, ":s1", NULL },
-	{ "agentscope2", "%/a%2F:/", LAYOUT_SESSION, "a/:", NULL },
-	/* The id leads elsewhere: it fits the first pattern, the user is what is before the first
-	 * colon, and the client writes it in another way. */
-	{ "agentscope2", "%/alice:s1/", LAYOUT_NONE, NULL, NULL },
-	{ "agentscope2", "YTpiOmM6ZA/c/", LAYOUT_NONE, NULL, NULL },
-	{ "agentscope2", "alice/a b/", LAYOUT_NONE, NULL, NULL },
-	{ "agentscope2", "%/alice:Ym9iQHguY29t/", LAYOUT_SESSION, "alice:Ym9iQHguY29t", NULL },
-
-	{ "strands", "session_a b/", LAYOUT_SESSION, "a b", NULL },
-	{ "strands", "session_/", LAYOUT_SESSION, "", NULL },
-	{ "strands", "session_../", LAYOUT_SESSION, "..", NULL },
-	{ "strands", "session_\xe6\x97\xa5\xe6\x9c\xac/", LAYOUT_SESSION,
-	  "\xe6\x97\xa5\xe6\x9c\xac", NULL },
-	{ "strands", "session_a\\b/", LAYOUT_SESSION, "a\\b", NULL },
-	{ "strands", "session_a%0Ab/", LAYOUT_SESSION, "a\nb", NULL },
-	{ "strands", "other/", LAYOUT_NONE, NULL, NULL },
-	{ "strands", "session_a/agents/", LAYOUT_NONE, NULL, NULL },
-	{ "strands", "%/a/", LAYOUT_NONE, NULL, NULL },
-
-	{ "claude", "claude/", LAYOUT_ABOVE, NULL, NULL },
-	{ "claude", "claude/projects/", LAYOUT_ABOVE, NULL, NULL },
-	{ "claude", "claude/projects/-home-me/", LAYOUT_ABOVE, NULL, NULL },
-	{ "claude", "claude/projects/-home-me/6f0d27b1-6f3c-4d0c-9a39-0d4ce2ffb0a9.jsonl",
-	  LAYOUT_STATE, "claude:-home-me:6f0d27b1-6f3c-4d0c-9a39-0d4ce2ffb0a9", "transcript" },
-	{ "claude", "claude/projects/-home-me/agent-1.jsonl", LAYOUT_STATE,
-	  "claude:-home-me:agent-1", "transcript" },
-	{ "claude", "claude/projects/-home-me/6f0d27b1-6f3c-4d0c-9a39-0d4ce2ffb0a9/",
-	  LAYOUT_SESSION, "claude:-home-me:6f0d27b1-6f3c-4d0c-9a39-0d4ce2ffb0a9", NULL },
-	{ "claude", "claude/projects/-home-me/memory/", LAYOUT_NONE, NULL, NULL },
-	{ "claude", "claude/projects/-home-me/sessions-index.json", LAYOUT_NONE, NULL, NULL },
-	{ "claude", "claude/projects/-home-me/.jsonl", LAYOUT_NONE, NULL, NULL },
-	{ "claude", "claude/settings.json", LAYOUT_NONE, NULL, NULL },
-	{ "claude", "codex/", LAYOUT_NONE, NULL, NULL },
-
-	{ "codex", "codex/sessions/2026/01/02/rollout-2026-01-02T03-04-05-x.jsonl", LAYOUT_STATE,
-	  "codex:2026/01/02:rollout-2026-01-02T03-04-05-x", "transcript" },
-	{ "codex", "codex/archived_sessions/rollout-x.jsonl", LAYOUT_STATE,
-	  "codex:archived:rollout-x", "transcript" },
-	{ "codex", "codex/sessions/2026/01/02/", LAYOUT_ABOVE, NULL, NULL },
-	{ "codex", "codex/sessions/2026/01/02/03/", LAYOUT_NONE, NULL, NULL },
-	{ "codex", "codex/sessions/2026/01/x.jsonl", LAYOUT_NONE, NULL, NULL },
-	{ "gemini", "gemini/tmp/0a1b/chats/session-2026-01-02T03-04-x.json", LAYOUT_STATE,
-	  "gemini:0a1b:session-2026-01-02T03-04-x", "transcript" },
-	{ "gemini", "gemini/tmp/0a1b/chats/session-x.jsonl", LAYOUT_STATE, "gemini:0a1b:session-x",
-	  "transcript" },
-	{ "gemini", "gemini/tmp/0a1b/logs.json", LAYOUT_NONE, NULL, NULL },
-	{ "opencode", "opencode/storage/session/0a1b/ses_1.json", LAYOUT_STATE, "opencode:ses_1",
-	  "session/0a1b" },
-	{ "opencode", "opencode/storage/message/ses_1/", LAYOUT_SESSION, "opencode:ses_1", NULL },
-	{ "opencode", "opencode/storage/part/", LAYOUT_SESSION, "opencode", NULL },
-	{ "opencode", "opencode/storage/project/", LAYOUT_NONE, NULL, NULL },
-	{ "pi", "pi/sessions/--home-me--/2026-01-02T03-04-05-000Z_x.jsonl", LAYOUT_STATE,
-	  "pi:--home-me--:2026-01-02T03-04-05-000Z_x", "transcript" },
-
-	/* Several: the first that fits a path has it. */
-	{ "claude+codex", "codex/archived_sessions/x.jsonl", LAYOUT_STATE, "codex:archived:x",
-	  "transcript" },
-	{ "claude+codex", "claude/projects/p/x.jsonl", LAYOUT_STATE, "claude:p:x", "transcript" },
-	{ "claude+codex", "%/x/", LAYOUT_SESSION, "x", NULL },
-	{ "agentscope2+claude", "claude/projects/", LAYOUT_ABOVE, NULL, NULL },
-	{ "agentscope2+claude", "claude/other/", LAYOUT_SESSION, "claude:other", NULL },
-	{ "agentscope2+claude", "%/claude:projects/", LAYOUT_SESSION, "claude:projects", NULL },
-};
-
-static struct bytes path_of(const struct place *place, bool *ret_is_dir)
+static void place_read(const char *names, char *line, struct place *place)
 {
-	struct bytes path = bytes_str(place->path);
+	static const char *const words[] = { "above", "session", "state", "none" };
+	char *column[COLUMNS] = { 0 };
 
-	*ret_is_dir = bytes_ends_with(path, BYTES("/"));
-	path.size -= *ret_is_dir;
-	return path;
+	line[strcspn(line, "\n")] = '\0';
+	for (size_t i = 0; line && i < COLUMNS; i++)
+		column[i] = strsep(&line, "\t");
+	*place = (struct place){ .layouts = names, .set = set_of(names) };
+	while (place->is < ARRAY_SIZE(words) && strcmp(words[place->is], column[0]) != 0)
+		place->is++;
+	cr_assert_lt((size_t)place->is, ARRAY_SIZE(words), "%s: %s", names, column[0]);
+	place->path = bytes_str(column[1]);
+	place->is_dir = bytes_ends_with(place->path, BYTES("/"));
+	place->path.size -= place->is_dir;
+	place->session = column[2];
+	place->key = column[3];
 }
 
-Test(layout, paths_have_the_sessions_of_the_table)
+/* Call a function with each place, and return how many there are. */
+static int each_place(const char *names, void (*fn)(const struct place *place))
 {
-	for (size_t i = 0; i < ARRAY_SIZE(places); i++) {
-		const struct place *place = &places[i];
-		_cleanup_(buf_done) struct buf session = { 0 };
-		_cleanup_(buf_done) struct buf key = { 0 };
-		enum layout_is is;
-		bool is_dir;
-		struct bytes path = path_of(place, &is_dir);
+	char path[4096], line[LINE_MAX_SIZE];
+	struct place place;
+	int count = 0;
+	FILE *stream;
 
-		cr_assert_eq(layout_judge(set_of(place->layouts), path, is_dir, &is, &session,
-					  &key),
-			     0);
-		cr_expect_eq(is, place->is, "%s: %d", place->path, is);
-		if (place->session)
-			cr_expect(bytes_equal(buf_bytes(&session), bytes_str(place->session)),
-				  "%s: %.*s", place->path, (int)session.size, session.data);
-		if (place->key)
-			cr_expect(bytes_equal(buf_bytes(&key), bytes_str(place->key)), "%s: %.*s",
-				  place->path, (int)key.size, key.data);
+	snprintf(path, sizeof(path), "%s/tests/layouts/%s/paths", getenv("top_srcdir"), names);
+	stream = fopen(path, "re");
+	cr_assert_not_null(stream, "each layout has a folder of tests: %s", path);
+	for (; fgets(line, sizeof(line), stream); count++) {
+		place_read(names, line, &place);
+		fn(&place);
 	}
+	fclose(stream);
+	return count;
 }
 
-Test(layout, sessions_have_the_paths_of_the_table)
+/* Of all layouts, and of those sets of them that have a folder. */
+static void each_layout(void (*fn)(const struct place *place))
 {
-	for (size_t i = 0; i < ARRAY_SIZE(places); i++) {
-		const struct place *place = &places[i];
-		_cleanup_(buf_done) struct buf found = { 0 };
-		uint64_t set = set_of(place->layouts);
-		bool is_dir;
-		struct bytes path = path_of(place, &is_dir);
+	for (size_t i = 0; i < LAYOUT_COUNT; i++)
+		cr_expect_gt(each_place(layouts[i].name, fn), 0, "%s", layouts[i].name);
+	cr_expect_gt(each_place("claude+codex", fn), 0);
+	cr_expect_gt(each_place("agentscope2+claude", fn), 0);
+}
 
-		if (!place->session)
-			continue;
-		cr_assert_eq(is_dir ? layout_session(set, bytes_str(place->session), &found) :
-				      layout_state(set, bytes_str(place->session),
-						   bytes_str(place->key), names_split(path).kind,
-						   &found),
-			     0, "%s", place->path);
-		cr_expect(bytes_equal(buf_bytes(&found), path), "%s: %.*s", place->path,
-			  (int)found.size, found.data);
-	}
+static void expect_session(const struct place *place)
+{
+	_cleanup_(buf_done) struct buf session = { 0 };
+	_cleanup_(buf_done) struct buf key = { 0 };
+	enum layout_is is;
+
+	cr_assert_eq(layout_judge(place->set, place->path, place->is_dir, &is, &session, &key), 0);
+	cr_expect_eq(is, place->is, "%s: %.*s: %d", place->layouts, (int)place->path.size,
+		     place->path.data, is);
+	if (place->session)
+		cr_expect(bytes_equal(buf_bytes(&session), bytes_str(place->session)), "%.*s: %.*s",
+			  (int)place->path.size, place->path.data, (int)session.size, session.data);
+	if (place->key)
+		cr_expect(bytes_equal(buf_bytes(&key), bytes_str(place->key)), "%.*s: %.*s",
+			  (int)place->path.size, place->path.data, (int)key.size, key.data);
+}
+
+Test(layout, paths_have_the_sessions_of_their_clients)
+{
+	each_layout(expect_session);
+}
+
+static void expect_path(const struct place *place)
+{
+	_cleanup_(buf_done) struct buf found = { 0 };
+
+	if (!place->session)
+		return;
+	cr_assert_eq(place->is_dir ? layout_session(place->set, bytes_str(place->session), &found) :
+				     layout_state(place->set, bytes_str(place->session),
+						  bytes_str(place->key),
+						  names_split(place->path).kind, &found),
+		     0, "%.*s", (int)place->path.size, place->path.data);
+	cr_expect(bytes_equal(buf_bytes(&found), place->path), "%.*s: %.*s", (int)place->path.size,
+		  place->path.data, (int)found.size, found.data);
+}
+
+Test(layout, sessions_have_the_paths_of_their_clients)
+{
+	each_layout(expect_path);
+}
+
+Test(layout, a_control_character_in_an_id_is_encoded_in_its_path)
+{
+	_cleanup_(buf_done) struct buf path = { 0 };
+
+	cr_assert_eq(layout_session(set_of("strands"), BYTES("a\nb"), &path), 0);
+	cr_expect(bytes_equal(buf_bytes(&path), BYTES("session_a%0Ab")));
 }
 
 Test(layout, a_key_without_a_path_of_its_own_lies_in_the_directory)
@@ -217,6 +185,9 @@ static const char *const letters[] = {
 	"opencode",   "\xe6\x97\xa5",
 	"archived",   "Ym9iQHguY29t",
 	"transcript", "%~",
+	"session",    "scopes",
+	"agents",     "sessions",
+	"kimi",	      ".log",
 	"\xff",
 };
 
@@ -269,6 +240,9 @@ static const char *const starts[] = {
 	"pi/sessions/p/",
 	"opencode/storage/message/",
 	"opencode/storage/session/p/",
+	"kimi/sessions/p/",
+	"agents/a/sessions/",
+	"session/",
 };
 
 Test(layout, every_path_that_has_an_id_comes_back_from_it)
@@ -323,6 +297,7 @@ Test(layout, sets_are_told_by_their_names)
 	cr_expect_str_eq(layouts_show(set_of("codex+claude"), text), "claude+codex");
 	cr_expect_eq(set_of("claude"), 1, "it is written to stores");
 	cr_expect_eq(set_of("agentscope2"), 64);
+	cr_expect_eq(set_of("cline"), 1024);
 	for (set = 1; set <= LAYOUTS_ALL; set++)
 		cr_expect_eq(set_of(layouts_show(set, text)), set);
 	for (const char **wrong = (const char *[]){ "", "+", "claude+", "claude+agentscope",

@@ -411,10 +411,12 @@ static const struct {
 	{ BYTES("@before=1600-01-01"), TIME_SENTENCE("before=", "1600-01-01") },
 	{ BYTES("@before=2300-01-01"), TIME_SENTENCE("before=", "2300-01-01") },
 	{ BYTES("@before=12026-01-01"), TIME_SENTENCE("before=", "12026-01-01") },
-	{ BYTES("@as=texts"), "as= takes lines, items, list, events or text, not \"texts\"" },
-	{ BYTES("@as=json"), "as= takes lines, items, list, events or text, not \"json\"" },
+	{ BYTES("@as=texts"), "as= takes lines, items, list, events, text, records or html, "
+			      "not \"texts\"" },
+	{ BYTES("@as=json"), "as= takes lines, items, list, events, text, records or html, "
+			     "not \"json\"" },
 	{ BYTES("@as=lines.jsonl"),
-	  "as= takes lines, items, list, events or text, not \"lines.jsonl\"" },
+	  "as= takes lines, items, list, events, text, records or html, not \"lines.jsonl\"" },
 	/* clauses that do not go together */
 	{ BYTES("@first=1,last=1"), "first= and last= do not go together" },
 	{ BYTES("@last=1,last=1"), "last= appears twice" },

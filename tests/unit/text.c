@@ -29,12 +29,13 @@ static void load(const char *path, struct buf *bytes)
 static void show_lines(struct bytes rest, struct buf *shown)
 {
 	struct text_place place = { 0, ROW_TIME };
+	struct text_reader reader = { 0 };
 
 	for (; rest.size; place.index++) {
 		const char *end = memchr(rest.data, '\n', rest.size);
 		size_t size = end ? (size_t)(end - rest.data) : rest.size;
 
-		cr_assert_eq(text_show(bytes_make(rest.data, size), &place, shown), 0);
+		cr_assert_eq(text_show(&reader, bytes_make(rest.data, size), &place, shown), 0);
 		size += end != NULL;
 		rest = bytes_make(rest.data + size, rest.size - size);
 	}
@@ -44,7 +45,9 @@ static void show(const char *json, struct buf *shown)
 {
 	const struct text_place place = { -1, 0 };
 
-	cr_assert_eq(text_show(bytes_str(json), &place, shown), 0);
+	struct text_reader reader = { 0 };
+
+	cr_assert_eq(text_show(&reader, bytes_str(json), &place, shown), 0);
 }
 
 #define EXPECT_SHOWN(json, text)                                                                   \
@@ -67,7 +70,9 @@ static void expect_golden(const char *name, const char *kind, const char *path)
 	snprintf(golden, sizeof(golden), "tests/data/text/%s.txt", name);
 	load(golden, &wanted);
 	if (strcmp(kind, "document") == 0)
-		cr_assert_eq(text_show(buf_bytes(&input), &document, &shown), 0);
+		cr_assert_eq(text_show(&(struct text_reader){ 0 }, buf_bytes(&input), &document,
+				       &shown),
+			     0);
 	else
 		show_lines(buf_bytes(&input), &shown);
 	cr_expect(bytes_equal(buf_bytes(&shown), buf_bytes(&wanted)), "%s is shown as\n%.*s", path,
@@ -86,6 +91,120 @@ Test(text, transcripts_read_as_they_did)
 	     sscanf(at, "%63s %63s %255s%n", name, kind, path, &read) == 3; at += read, count++)
 		expect_golden(name, kind, path);
 	cr_expect_geq(count, 15, "%d", count);
+}
+
+/* ---- What clients write: tests/layouts ---- */
+
+static void expect_file(const char *layout, const char *file, const struct buf *got)
+{
+	_cleanup_(buf_done) struct buf wanted = { 0 };
+	char path[256];
+
+	snprintf(path, sizeof(path), "tests/layouts/%s/%s", layout, file);
+	load(path, &wanted);
+	cr_expect(bytes_equal(buf_bytes(got), buf_bytes(&wanted)), "%s: %s is\n%.*s", layout, file,
+		  (int)got->size, got->data);
+}
+
+static void read_title(struct bytes rest, bool lines, struct buf *title)
+{
+	while (rest.size && !title->size) {
+		const char *end = lines ? memchr(rest.data, '\n', rest.size) : NULL;
+		size_t size = end ? (size_t)(end - rest.data) + 1 : rest.size;
+
+		cr_assert_eq(text_title(bytes_make(rest.data, size - (end != NULL)), 60, title), 0);
+		rest = bytes_make(rest.data + size, rest.size - size);
+	}
+}
+
+static void expect_talk(const char *layout, bool lines)
+{
+	const struct text_place document = { -1, ROW_TIME };
+	_cleanup_(buf_done) struct buf input = { 0 }, shown = { 0 }, title = { 0 };
+	char path[256];
+
+	snprintf(path, sizeof(path), "tests/layouts/%s/transcript.json%s", layout,
+		 lines ? "l" : "");
+	load(path, &input);
+	if (lines)
+		show_lines(buf_bytes(&input), &shown);
+	else
+		cr_assert_eq(text_show(&(struct text_reader){ 0 }, buf_bytes(&input), &document,
+				       &shown),
+			     0);
+	read_title(buf_bytes(&input), lines, &title);
+	expect_file(layout, "talk", &shown);
+	expect_file(layout, "title", &title);
+}
+
+Test(text, what_clients_write_is_what_was_said)
+{
+	static const struct {
+		const char *layout;
+		bool lines;
+	} clients[] = {
+		{ "claude", true },   { "codex", true },   { "gemini", true },	{ "pi", true },
+		{ "qwen", true },     { "kimi", true },	   { "copilot", true }, { "cline", false },
+		{ "strands", false }, { "harness", true },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(clients); i++)
+		expect_talk(clients[i].layout, clients[i].lines);
+}
+
+#define EXPECT_TALK(json, index, talk)                                                             \
+	cr_expect_eq(text_is_talk(BYTES(json), index), talk, "%s", json)
+
+Test(text, what_clients_note_for_themselves_is_no_talk)
+{
+	EXPECT_TALK(
+		"{\"type\":\"api-request-blob\",\"sessionId\":\"s\",\"message\":{\"role\":\"user\","
+		"\"content\":\"x\"}}",
+		5, false);
+	EXPECT_TALK("{\"type\":\"user\",\"sessionId\":\"s\",\"message\":{\"role\":\"user\","
+		    "\"content\":\"x\"}}",
+		    5, true);
+	EXPECT_TALK("{\"$rewindTo\":\"m1\"}", 5, false);
+	/* What it restates stands before it, if anything does. */
+	EXPECT_TALK(
+		"{\"$set\":{\"messages\":[{\"id\":\"1\",\"type\":\"user\",\"content\":\"x\"}]}}", 1,
+		true);
+	EXPECT_TALK(
+		"{\"$set\":{\"messages\":[{\"id\":\"1\",\"type\":\"user\",\"content\":\"x\"}]}}", 9,
+		false);
+	EXPECT_TALK(
+		"{\"type\":\"response_item\",\"payload\":{\"type\":\"message\",\"role\":\"user\","
+		"\"content\":[{\"type\":\"input_text\",\"text\":\"# AGENTS.md instructions for "
+		"/x\"}]}}",
+		5, false);
+	/* What is known to nobody is shown. */
+	EXPECT_TALK("{\"a\":1}", 5, true);
+	EXPECT_TALK("{\"type\":\"note\",\"a\":1}", 5, true);
+	EXPECT_TALK("no JSON", 5, true);
+}
+
+Test(text, a_message_that_grows_is_shown_once)
+{
+	static const char *const lines[] = {
+		"{\"id\":\"g\",\"type\":\"gemini\",\"content\":\"said\"}",
+		"{\"$set\":{\"lastUpdated\":\"x\"}}",
+		"{\"id\":\"g\",\"type\":\"gemini\",\"content\":\"said\",\"toolCalls\":[{\"name\":"
+		"\"one\"}]}",
+		"{\"id\":\"g\",\"type\":\"gemini\",\"content\":\"said\",\"toolCalls\":[{\"name\":"
+		"\"one\"},"
+		"{\"name\":\"two\"}]}",
+	};
+	_cleanup_(buf_done) struct buf shown = { 0 };
+	struct text_reader reader = { 0 };
+
+	for (size_t i = 0; i < ARRAY_SIZE(lines); i++)
+		cr_assert_eq(text_show(&reader, bytes_str(lines[i]),
+				       &(struct text_place){ (int64_t)i, 0 }, &shown),
+			     0);
+	cr_expect(bytes_equal(buf_bytes(&shown),
+			      BYTES("#0  assistant\n    said\n\n#2  assistant\n    -> one\n\n"
+				    "#3  assistant\n    -> two\n\n")),
+		  "%.*s", (int)shown.size, shown.data);
 }
 
 /* ---- One line ---- */
@@ -108,11 +227,14 @@ Test(text, the_time_is_the_record_s_or_else_the_row_s)
 	const struct text_place place = { 7, ROW_TIME };
 	_cleanup_(buf_done) struct buf shown = { 0 };
 
-	cr_assert_eq(text_show(BYTES("{\"role\":\"user\",\"content\":\"x\",\"timestamp\":"
+	cr_assert_eq(text_show(&(struct text_reader){ 0 },
+			       BYTES("{\"role\":\"user\",\"content\":\"x\",\"timestamp\":"
 				     "\"2025-01-02T03:04:05+01:00\"}"),
 			       &place, &shown),
 		     0);
-	cr_assert_eq(text_show(BYTES("{\"role\":\"user\",\"content\":\"y\"}"), &place, &shown), 0);
+	cr_assert_eq(text_show(&(struct text_reader){ 0 },
+			       BYTES("{\"role\":\"user\",\"content\":\"y\"}"), &place, &shown),
+		     0);
 	cr_expect(bytes_equal(buf_bytes(&shown), BYTES("#7  2025-01-02 02:04:05  user\n    x\n\n"
 						       "#7  2023-11-14 22:13:20  user\n    y\n\n")),
 		  "%.*s", (int)shown.size, shown.data);
@@ -168,9 +290,11 @@ static void expect_tame(struct bytes text, const char *what)
 	do {                                                                                       \
 		const struct text_place place_ = { 0, 0 };                                         \
 		_cleanup_(buf_done) struct buf shown_ = { 0 }, title_ = { 0 }, role_ = { 0 };      \
-		cr_assert_eq(text_show(BYTES(literal), &place_, &shown_), 0);                      \
+		cr_assert_eq(text_show(&(struct text_reader){ 0 }, BYTES(literal), &place_,        \
+				       &shown_),                                                   \
+			     0);                                                                   \
 		cr_assert_eq(text_title(BYTES(literal), 60, &title_), 0);                          \
-		cr_assert_eq(text_made_by(BYTES(literal), &role_, &title_), 0);                    \
+		cr_assert_geq(text_made_by(BYTES(literal), 0, &role_, &title_), 0);                \
 		expect_tame(buf_bytes(&shown_), literal);                                          \
 		expect_tame(buf_bytes(&title_), literal);                                          \
 		expect_tame(buf_bytes(&role_), literal);                                           \

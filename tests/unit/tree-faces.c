@@ -490,6 +490,35 @@ EveryStore(faces, of_a_writer_show_no_size_to_who_looked_the_name_up_before)
 	forget(inode);
 }
 
+/* It asks for attributes and opens nothing, however often, and by what the kernel remembers. */
+EveryStore(faces, of_a_writer_show_no_size_to_a_thread_that_has_only_asked)
+{
+	struct handle *first, *second;
+	struct inode *inode;
+	struct stat st;
+	bool own;
+
+	world_tree->options.has_open = hold_it;
+	holding[0] = holding[1] = NOBODY;
+	save("s/k.json", "1");
+	inode = inode_at("s/k.json");
+	first = open_face(inode, 0, O_WRONLY | O_TRUNC, getpid());
+	write_at(first, 0, BYTES("[1,"));
+	cr_assert_eq(tree_stat_face(world_tree, inode, 0, READER, &st, &own), -ESTALE);
+	cr_assert_eq(face_shown_to(inode, READER), 1);
+	cr_expect_eq(tree_stat_face(world_tree, inode, 1, READER, &st, &own), 0);
+	cr_expect_eq(st.st_size, 1);
+	/* Nothing waits for it any more. */
+	for (struct led *led = inode->led; led; led = led->next)
+		led->until = 0;
+	second = open_face(inode, 1, O_WRONLY | O_TRUNC, SECOND);
+	write_at(second, 0, BYTES("[2, 2"));
+	cr_expect_eq(tree_stat_face(world_tree, inode, 1, READER, &st, &own), -ESTALE);
+	release(second);
+	release(first);
+	forget(inode);
+}
+
 EveryStore(faces, of_a_writer_are_published_by_the_close_that_leaves_none)
 {
 	world_tree->options.has_open = hold_it;

@@ -481,6 +481,21 @@ EveryStore(temporary, what_another_process_writes_is_not_taken_before_it_is_whol
 }
 
 /* "{ ...; mv k.json.tmp k.json; ...; } >k.json.tmp"; and who is not known. */
+/* Nor one that another has just made, and has not opened yet. */
+EveryStore(temporary, what_is_about_to_be_written_is_not_taken)
+{
+	const struct tree_new what = { .mode = S_IFREG | 0644, .will_open = true };
+	const struct caller caller = { .uid = getuid(), .gid = getgid() };
+	struct inode *dir = inode_at("s"), *made;
+
+	save(document, "[1]");
+	cr_assert_eq(tree_make(world_tree, &caller, dir, BYTES("k.json.tmp"), &what, &made), 0);
+	cr_expect_eq(renamed_by(name, document, 1), -ENOENT);
+	cr_expect_str_eq(content_of(document), "[1]");
+	forget(made);
+	forget(dir);
+}
+
 EveryStore(temporary, what_is_half_written_is_taken_by_who_has_it_open_or_is_not_known)
 {
 	static const pid_t takers[] = { 1, 0 };

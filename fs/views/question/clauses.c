@@ -99,20 +99,29 @@ static int take_word(struct parsing *parsing, const struct clause *clause, struc
 	return filter_word(parsing->question->filter, value);
 }
 
-static const char *const forms[] = {
-	[QUESTION_LINES] = "lines",   [QUESTION_ITEMS] = "items", [QUESTION_LIST] = "list",
-	[QUESTION_EVENTS] = "events", [QUESTION_TEXT] = "text",
+static const struct {
+	const char *name;
+	enum question_as as;
+	bool all, html;
+} forms[] = {
+	{ "lines", QUESTION_LINES, false, false }, { "items", QUESTION_ITEMS, false, false },
+	{ "list", QUESTION_LIST, false, false },   { "events", QUESTION_EVENTS, false, false },
+	{ "text", QUESTION_TEXT, false, false },   { "records", QUESTION_TEXT, true, false },
+	{ "html", QUESTION_TEXT, false, true },	   { "html-records", QUESTION_TEXT, true, true },
 };
 
 static int take_as(struct parsing *parsing, const struct clause *clause, struct bytes value)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(forms); i++) {
-		if (bytes_equal(value, bytes_str(forms[i]))) {
-			parsing->question->as = (enum question_as)i;
+		if (bytes_equal(value, bytes_str(forms[i].name))) {
+			parsing->question->as = forms[i].as;
+			parsing->question->all = forms[i].all;
+			parsing->question->html = forms[i].html;
 			return 0;
 		}
 	}
-	return refuse(parsing, "%.*s= takes lines, items, list, events or text, not \"%.*s\"",
+	return refuse(parsing,
+		      "%.*s= takes lines, items, list, events, text, records or html, not \"%.*s\"",
 		      SHOWN(clause->name), SHOWN(value));
 }
 
@@ -286,7 +295,7 @@ static int take_clause(struct parsing *parsing, struct bytes text)
 		    !clause->of_events :
 		    question_gathers(parsing->question) && clause->of_version)
 		return refuse(parsing, "%.*s= does not go with as=%s", SHOWN(name),
-			      forms[parsing->question->as]);
+			      forms[parsing->question->as].name);
 	parsing->seen |= bit;
 	if (clause->path)
 		r = take_path(parsing, clause, name);
@@ -314,7 +323,7 @@ static int check(struct parsing *parsing)
 
 	if (wants_file && !question->is_file)
 		return refuse(parsing, "as=%s is a file: its name must end in %s",
-			      forms[question->as], file_ends[0].end.data);
+			      forms[question->as].name, file_ends[0].end.data);
 	if (question->first >= 0 && question->last >= 0)
 		return refuse(parsing, "first= and last= do not go together");
 	return 0;

@@ -5,6 +5,7 @@
 
 #include "fs/views/question/filter.h"
 #include "fs/views/question/look.h"
+#include "fs/views/question/records.h"
 #include "backend/base/cleanup.h"
 
 /*
@@ -158,12 +159,33 @@ static void scan_members(struct scan *scan, const char *at, const char *end)
 	}
 }
 
+/* Records that are known, and results of tools, may have their role in another place. */
+static void find_role(struct scan *scan, struct bytes line)
+{
+	const struct question_filter *filter = scan->filter;
+	struct made_by *made_by = &scan->made_by[SHAPE_ROLE];
+	struct record record;
+
+	record_read(line, &record);
+	if (!record.known && !record.plumbing && !bytes_equal(record.role, BYTES("tool")))
+		return;
+	made_by->rank = 1;
+	for (enum side side = INCLUDES; record.role.data && side < SIDES; side++) {
+		const uint32_t values = filter->made_by[SHAPE_ROLE][side];
+
+		made_by->fits[side] = is_one_of(filter, values, record.word, true, true) ||
+				      is_one_of(filter, values, record.role, true, true);
+	}
+}
+
 static bool members_fit(const struct question_filter *filter, struct bytes line)
 {
 	struct scan scan = { .filter = filter };
 	const char *end = line.data + line.size;
 	const char *at = look_blanks(line.data, end);
 
+	if (filter->asks_shape[SHAPE_ROLE])
+		find_role(&scan, line);
 	if (at < end && *at == '{')
 		scan_members(&scan, at + 1, end);
 	return (!filter->asks[INCLUDES] || fits(&scan, INCLUDES)) && !fits(&scan, EXCLUDES);

@@ -30,12 +30,14 @@ static const struct word types[] = {
 	{ BYTES("redacted_thinking"), PART_THOUGHT },
 	{ BYTES("reasoning"), PART_THOUGHT },
 	{ BYTES("reasoning_text"), PART_THOUGHT },
+	{ BYTES("think"), PART_THOUGHT }, /* Kimi */
 	{ BYTES("tool_use"), PART_CALL },
 	{ BYTES("server_tool_use"), PART_CALL },
 	{ BYTES("tool"), PART_CALL }, /* OpenCode */
 	{ BYTES("tool_call"), PART_CALL },
 	{ BYTES("toolCall"), PART_CALL },
 	{ BYTES("tool-call"), PART_CALL },
+	{ BYTES("tool.call"), PART_CALL }, /* Kimi */
 	{ BYTES("function"), PART_CALL },
 	{ BYTES("function_call"), PART_CALL },
 	{ BYTES("custom_tool_call"), PART_CALL },
@@ -43,6 +45,7 @@ static const struct word types[] = {
 	{ BYTES("backend_tool_call"), PART_CALL },
 	{ BYTES("tool_result"), PART_RESULT },
 	{ BYTES("tool-result"), PART_RESULT },
+	{ BYTES("tool.result"), PART_RESULT },
 	{ BYTES("toolResult"), PART_RESULT },
 	{ BYTES("web_search_tool_result"), PART_RESULT },
 	{ BYTES("function_call_output"), PART_RESULT },
@@ -82,8 +85,9 @@ static const struct {
 } places[] = {
 	{ "reasoning_content", PART_THOUGHT, false },
 	{ "reasoning", PART_THOUGHT, false },
-	{ "thoughts", PART_THOUGHT, true }, /* Gemini CLI */
-	{ "summary", PART_THOUGHT, true },  /* Codex */
+	{ "reasoningText", PART_THOUGHT, false }, /* Copilot */
+	{ "thoughts", PART_THOUGHT, true },	  /* Gemini CLI */
+	{ "summary", PART_THOUGHT, true },	  /* Codex */
 	{ "content", PART_SEVERAL, false },
 	{ "contents", PART_SEVERAL, false }, /* Akka */
 	{ "parts", PART_SEVERAL, false },    /* the API of Gemini, OpenCode */
@@ -94,6 +98,7 @@ static const struct {
 	{ "tool_calls", PART_CALL, true },
 	{ "toolCalls", PART_CALL, true },
 	{ "toolCallRequests", PART_CALL, true },
+	{ "toolRequests", PART_CALL, true }, /* Copilot */
 	{ "function_call", PART_CALL, true },
 	{ "output", PART_RESULT, false },
 	{ "result", PART_RESULT, false },
@@ -190,7 +195,7 @@ static void put_blob(struct put *put, struct bytes value, struct bytes kind)
 	struct bytes bytes = look_inside(first_of(value, data));
 	char size[PUT_SIZE];
 
-	put_text(put, "    [");
+	put_text(put, put->html ? "<p class=\"blob\">[" : "    [");
 	put_begin(put, PUT_FOLDED, PUT_FOLD / 4);
 	put_string(put, kind.size ? kind : BYTES("blob"));
 	put_word(put, " ", look_inside(first_of(value, media)));
@@ -199,12 +204,38 @@ static void put_blob(struct put *put, struct bytes value, struct bytes kind)
 		put_text(put, ", %s", put_size(decoded_size(bytes), size));
 	else if (!put_data_url(put, url))
 		put_word(put, " ", url);
-	put_text(put, "]\n");
+	put_text(put, put->html ? "]</p>\n" : "]\n");
 }
 
 /* ---- Calls, results, thoughts ---- */
 
-static void put_call(struct put *put, struct bytes value)
+/* What is on one line, and behind a fold in HTML if it does not fit there. */
+static void put_folded(struct put *put, const char *mark, const char *class,
+		       void (*says)(struct put *, struct bytes), struct bytes value)
+{
+	const size_t before = put->out ? put->out->size : 0;
+
+	put_text(put, put->html ? "<p class=\"%s\">" : "    %s ", put->html ? class : mark);
+	put_begin(put, PUT_FOLDED, PUT_FOLD);
+	says(put, value);
+	if (put->html && put->cut) {
+		put->out->size = before;
+		put_text(put, "<details class=\"%s\"><summary>", class);
+		put_begin(put, PUT_FOLDED, PUT_FOLD);
+		says(put, value);
+		put_end(put, true);
+		put_text(put, "</summary><pre>");
+		put_begin(put, PUT_PLAIN, 0);
+		says(put, value);
+		put_text(put, "</pre></details>\n");
+		return;
+	}
+	put_end(put, true);
+	if (put->html)
+		put_text(put, "</p>\n");
+}
+
+static void say_call(struct put *put, struct bytes value)
 {
 	static const char *const names[] = { "name", "toolName",       "tool_name", "function.name",
 					     "tool", "kind.tool_type", NULL };
@@ -216,18 +247,13 @@ static void put_call(struct put *put, struct bytes value)
 	struct bytes name = look_inside(first_of(value, names));
 	struct bytes given = first_of(value, arguments);
 
-	put_text(put, "    -> ");
-	put_begin(put, PUT_FOLDED, PUT_FOLD);
 	if (name.size)
 		put_string(put, name);
 	if (!is_empty(given) || !name.size) {
 		put_bytes(put, BYTES(" "));
 		put_value(put, given.data ? given : value);
 	}
-	put_end(put, true);
 }
-
-static void put_result(struct put *put, struct bytes value);
 
 /* What a result says, as one line. */
 static void gather(struct put *put, struct bytes value, unsigned depth)
@@ -267,35 +293,39 @@ static void gather(struct put *put, struct bytes value, unsigned depth)
 	}
 }
 
+static void say_result(struct put *put, struct bytes value)
+{
+	gather(put, value, 0);
+}
+
 static void put_result(struct put *put, struct bytes value)
 {
 	static const char *const failed[] = { "is_error", "isError", NULL };
 	bool wrong = bytes_equal(first_of(value, failed), BYTES("true")) ||
 		     bytes_equal(look_at(value, "status"), BYTES("\"error\""));
 
-	put_text(put, wrong ? "    <! " : "    <- ");
-	put_begin(put, PUT_FOLDED, PUT_FOLD);
-	gather(put, value, 0);
-	put_end(put, true);
+	put_folded(put, wrong ? "<!" : "<-", wrong ? "result wrong" : "result", say_result, value);
+}
+
+static void say_thought(struct put *put, struct bytes value)
+{
+	gather(put, value, 1);
 }
 
 static bool put_thought(struct put *put, struct bytes value)
 {
 	static const char *const says[] = { "thinking",		  "text",	 "summary",
 					    "reasoningText.text", "description", "content",
-					    "reasoning_text",	  NULL };
+					    "reasoning_text",	  "think",	 NULL };
 	struct bytes said = look_is(value, '{') ? first_of(value, says) : value;
 
 	if (is_empty(said))
 		return false;
-	put_text(put, "    ~ ");
-	put_begin(put, PUT_FOLDED, PUT_FOLD);
-	gather(put, said, 1);
-	put_end(put, true);
+	put_folded(put, "~", "thought", say_thought, said);
 	return true;
 }
 
-static bool put_said(struct put *put, struct bytes value, bool tool)
+static bool put_said(struct put *put, struct bytes value, enum parts_by by)
 {
 	struct bytes said = look_is(value, '{') ? look_at(value, "text") : value;
 
@@ -304,60 +334,63 @@ static bool put_said(struct put *put, struct bytes value, bool tool)
 		said = look_at(said, "value");
 	if (!look_is(said, '"') || is_empty(said))
 		return false;
-	if (tool) {
+	if (by == BY_TOOL) {
 		put_result(put, said);
 		return true;
 	}
+	said = by == BY_USER ? person_text(look_inside(said)) : look_inside(said);
+	if (!said.data)
+		return false;
+	put_text(put, put->html ? "<div class=\"said\">" : "");
 	put_begin(put, PUT_LINES, 0);
-	put_string(put, look_inside(said));
+	put_string(put, said);
 	put_end(put, false);
+	put_text(put, put->html ? "</div>\n" : "");
 	return put->shown;
 }
 
 /* ---- Any part ---- */
 
 static bool put_part(struct put *put, enum part part, struct bytes value, struct bytes kind,
-		     bool tool, unsigned depth);
+		     enum parts_by by, unsigned depth);
 
 static bool put_each(struct put *put, enum part part, struct bytes value, struct bytes kind,
-		     bool tool, unsigned depth)
+		     enum parts_by by, unsigned depth)
 {
 	struct look look = look_into(value);
 	struct bytes key, element;
 	bool any = false;
 
 	while (look_next(&look, &key, &element))
-		any |= put_part(put, part, element, kind, tool, depth + 1);
+		any |= put_part(put, part, element, kind, by, depth + 1);
 	return any;
 }
 
 /* An object: what its type says, or else its members. */
-static bool put_object(struct put *put, struct bytes object, bool tool, unsigned depth)
+static bool put_object(struct put *put, struct bytes object, enum parts_by by, unsigned depth)
 {
 	enum part part = part_typed(object);
 	struct look look = look_into(object);
 	struct bytes key, value;
-	bool any = false;
+	bool any = false, known = false;
 
 	if (part != PART_NONE)
-		return put_part(put, part, object, look_inside(look_at(object, "type")), tool,
+		return put_part(put, part, object, look_inside(look_at(object, "type")), by,
 				depth + 1);
 	while (look_next(&look, &key, &value)) {
 		part = part_find(members, ARRAY_SIZE(members), key);
+		known |= part != PART_NONE;
 		if (part != PART_NONE)
-			any |= put_part(put, part, value, key, tool, depth + 1);
+			any |= put_part(put, part, value, key, by, depth + 1);
 	}
-	if (any || is_empty(object))
+	if (known || is_empty(object))
 		return any;
-	put_text(put, "    ");
-	put_begin(put, PUT_FOLDED, PUT_FOLD);
-	put_bytes(put, object);
-	put_end(put, true);
+	put_line(put, object);
 	return true;
 }
 
 static bool put_part(struct put *put, enum part part, struct bytes value, struct bytes kind,
-		     bool tool, unsigned depth)
+		     enum parts_by by, unsigned depth)
 {
 	static const char *const results[] = { "result", "state.output", NULL };
 	struct bytes result;
@@ -365,17 +398,17 @@ static bool put_part(struct put *put, enum part part, struct bytes value, struct
 	if (is_empty(value) || depth > DEPTH_MOST)
 		return false;
 	if (look_is(value, '[') && part != PART_RESULT)
-		return put_each(put, part, value, kind, tool, depth);
+		return put_each(put, part, value, kind, by, depth);
 	switch (part) {
 	case PART_SEVERAL:
-		return look_is(value, '{') ? put_object(put, value, tool, depth) :
-					     put_said(put, value, tool);
+		return look_is(value, '{') ? put_object(put, value, by, depth) :
+					     put_said(put, value, by);
 	case PART_TEXT:
-		return put_said(put, value, tool);
+		return put_said(put, value, by);
 	case PART_THOUGHT:
 		return put_thought(put, value);
 	case PART_CALL:
-		put_call(put, value);
+		put_folded(put, "->", "call", say_call, value);
 		/* Some programs keep the result with its call. */
 		result = first_of(value, results);
 		if (!is_empty(result))
@@ -392,43 +425,84 @@ static bool put_part(struct put *put, enum part part, struct bytes value, struct
 	}
 }
 
-/* Put a value as a part of this kind; returns whether there was anything.  With tool, texts are put
+/* Put a value as a part of this kind; returns whether there was anything.  A tool's texts are put
  * as results. */
-static bool part_put(struct put *put, enum part part, struct bytes value, bool tool)
+static bool part_put(struct put *put, enum part part, struct bytes value, enum parts_by by)
 {
-	return put_part(put, part, value, bytes_make(NULL, 0), tool, 0);
+	return put_part(put, part, value, bytes_make(NULL, 0), by, 0);
 }
 
 /* ---- Messages ---- */
 
-bool parts_put(struct put *put, struct bytes message, bool tool)
+/* An array of calls, but for the first ones. */
+static bool put_calls(struct put *put, struct bytes calls, enum parts_by by, int skip)
+{
+	struct look look = look_into(calls);
+	struct bytes key, call;
+	bool any = false;
+
+	for (int i = 0; look_next(&look, &key, &call); i++)
+		if (i >= skip)
+			any |= part_put(put, PART_CALL, call, by);
+	return any;
+}
+
+bool parts_put(struct put *put, struct bytes message, enum parts_by by, int skip)
 {
 	enum part part = part_typed(message);
 	bool any = false;
 
 	if (part == PART_CALL || part == PART_RESULT || part == PART_THOUGHT || part == PART_BLOB)
-		return part_put(put, part, message, tool);
+		return part_put(put, part, message, by);
 	if (look_at(message, "arguments").data && look_at(message, "name").data)
-		return part_put(put, PART_CALL, message, tool);
+		return part_put(put, PART_CALL, message, by);
 	for (size_t i = 0; i < ARRAY_SIZE(places); i++) {
 		struct bytes value = look_at(message, places[i].name);
 		bool container = look_is(value, '{') || look_is(value, '[');
 
-		if (value.data && (container || !places[i].containers) &&
-		    (!container || places[i].part != PART_TEXT))
-			any |= put_part(put, places[i].part, value, BYTES("image"), tool, 0);
+		if (!value.data || (!container && places[i].containers) ||
+		    (container && places[i].part == PART_TEXT))
+			continue;
+		if (skip >= 0)
+			any |= places[i].part == PART_CALL && put_calls(put, value, by, skip);
+		else
+			any |= put_part(put, places[i].part, value, BYTES("image"), by, 0);
 	}
 	return any;
 }
 
+int parts_calls(struct bytes message)
+{
+	int count = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(places); i++) {
+		struct look look = look_into(look_at(message, places[i].name));
+		struct bytes key, call;
+
+		while (places[i].part == PART_CALL && look_next(&look, &key, &call))
+			count++;
+	}
+	return count;
+}
+
+bool parts_any(struct bytes message, enum parts_by by)
+{
+	struct put put = { .probes = true };
+
+	parts_put(&put, message, by, PARTS_ALL);
+	return put.any;
+}
+
 bool parts_are_results(struct bytes message)
 {
-	struct look look = look_into(look_at(message, "content"));
+	static const char *const says[] = { "content", "parts", NULL };
+	struct look look = look_into(first_of(message, says));
 	struct bytes key, element;
 	bool any = false;
 
 	while (!look.object && look_next(&look, &key, &element)) {
-		if (part_typed(element) != PART_RESULT && !look_at(element, "toolResult").data)
+		if (part_typed(element) != PART_RESULT && !look_at(element, "toolResult").data &&
+		    !look_at(element, "functionResponse").data)
 			return false;
 		any = true;
 	}
@@ -446,22 +520,30 @@ static bool is_elements(struct bytes text)
 	       text.data[text.size - 1] == '>';
 }
 
+/* No data: it is nothing that a person has written. */
+static struct bytes title_text(struct bytes value)
+{
+	struct bytes text = look_inside(value);
+
+	if (!text.size || is_elements(person_text(text)))
+		return bytes_make(NULL, 0);
+	return person_text(text);
+}
+
 struct bytes parts_text(struct bytes message)
 {
 	static const char *const says[] = { "content", "contents", "parts", "text", NULL };
-	struct bytes value = first_of(message, says), key, element = value;
+	struct bytes value = first_of(message, says), key, element, text = title_text(value);
 	struct look look = look_into(value);
 
 	if (look_is(value, '{'))
-		element = look_at(value, "text");
-	while (look_is(value, '[') && look_next(&look, &key, &element)) {
+		return title_text(look_at(value, "text"));
+	while (!text.size && look_is(value, '[') && look_next(&look, &key, &element)) {
 		enum part part = part_typed(element);
 
 		if (part == PART_TEXT || part == PART_NONE)
-			element = look_is(element, '"') ? element : look_at(element, "text");
-		if (look_is(element, '"') && element.size > 2 && !is_elements(look_inside(element)))
-			break;
+			text = title_text(look_is(element, '"') ? element :
+								  look_at(element, "text"));
 	}
-	element = look_inside(element);
-	return is_elements(element) ? bytes_make(NULL, 0) : element;
+	return text;
 }

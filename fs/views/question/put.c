@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "fs/views/question/look.h"
 #include "backend/base/cleanup.h"
@@ -11,8 +12,26 @@
 
 static void append(struct put *put, const void *data, size_t size)
 {
-	if (!put->error)
+	if (!put->error && !put->probes)
 		put->error = buf_append(put->out, data, size);
+}
+
+/* What could be markup is spelled. */
+static void append_escaped(struct put *put, const char *data, size_t size)
+{
+	static const char marks[] = "&<>\"'";
+	static const char *const spelled[] = { "&amp;", "&lt;", "&gt;", "&quot;", "&#39;" };
+	const char *mark;
+	size_t plain = 0;
+
+	for (; size; data += plain + 1, size -= plain + 1) {
+		for (plain = 0, mark = NULL; plain < size && !mark; plain += !mark)
+			mark = data[plain] ? strchr(marks, data[plain]) : NULL;
+		append(put, data, plain);
+		if (!mark)
+			return;
+		append(put, spelled[mark - marks], strlen(spelled[mark - marks]));
+	}
 }
 
 void put_text(struct put *put, const char *format, ...)
@@ -39,6 +58,12 @@ static void visible(struct put *put, const char *data, size_t size)
 {
 	static const char blanks[] = "    ";
 
+	put->any = true;
+	if (put->probes) {
+		/* That is all to know. */
+		put->error = put->error ? put->error : -ECANCELED;
+		return;
+	}
 	if (put->how == PUT_FOLDED) {
 		size_t more = size + put->blank;
 
@@ -55,11 +80,14 @@ static void visible(struct put *put, const char *data, size_t size)
 		for (; put->shown && put->ends; put->ends--)
 			append(put, "\n", 1);
 		put->ends = 0;
-		if (begins)
+		if (begins && !put->html)
 			append(put, blanks, sizeof(blanks) - 1);
 		put->shown += size;
 	}
-	append(put, data, size);
+	if (put->html)
+		append_escaped(put, data, size);
+	else
+		append(put, data, size);
 }
 
 static void blank(struct put *put, char byte)
@@ -224,6 +252,15 @@ void put_end(struct put *put, bool with_size)
 	}
 	if (put->how == PUT_FOLDED || (put->how == PUT_LINES && put->shown))
 		append(put, "\n", 1);
+}
+
+void put_line(struct put *put, struct bytes value)
+{
+	put_text(put, put->html ? "<p>" : "    ");
+	put_begin(put, PUT_FOLDED, PUT_FOLD);
+	put_bytes(put, value);
+	put_end(put, true);
+	put_text(put, put->html ? "</p>\n" : "");
 }
 
 const char *put_size(uint64_t size, char text[PUT_SIZE])

@@ -31,6 +31,9 @@ struct put {
 	size_t lines; /* ends of lines so far */
 	size_t ends;  /* of them, those that wait for something behind them */
 	bool blank;   /* a blank does */
+	bool html;    /* of an element, without blanks before lines */
+	bool probes;  /* there is no output, only whether there would be any: */
+	bool any;
 	bool cut;
 	int error; /* -ENOMEM; nothing more is done then */
 };
@@ -43,6 +46,9 @@ void put_bytes(struct put *put, struct bytes bytes);
 void put_value(struct put *put, struct bytes value);
 /* End of PUT_LINES and PUT_FOLDED: with how much was left out, if with_size. */
 void put_end(struct put *put, bool with_size);
+
+/* A value as it is spelled, on one line of its own. */
+void put_line(struct put *put, struct bytes value);
 
 /* Straight into the output. */
 void put_text(struct put *put, const char *format, ...) __attribute__((format(printf, 2, 3)));

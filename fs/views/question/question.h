@@ -13,7 +13,8 @@
  *	agent=A not-agent=A		the agent that made it
  *	.a.b=V not-.a.b=V		the value of a member of the line's object
  *	match=W				a word in its text
- *	as=lines|items|list|events|text	how the lines are shown
+ *	as=lines|items|list|events|text|records|html
+ *					how the lines are shown
  *	items=A-B items=A-		items by index, from 0, both inclusive
  *	since=T before=T		by the time of the row: since or at T, before T
  *	first=N last=N			at most so many lines
@@ -50,9 +51,11 @@
  * - A member's value: a string is compared after its escapes are decoded, in full and with regard
  *   to case; a number, true, false and null as they are spelled.  An object or array has no value.
  *   A path goes through objects only.  If a key stands twice in an object, each of them counts.
- * - The role is the first string of these, in this order: role, message.role, payload.role,
- *   payload.type, @type, type (fs/views/question/shapes.c).  Roles are compared without regard to
- *   case (of ASCII).  Programs have words of their own for some: a line of type "gemini" fits
+ * - The role is what fs/views/question/records.c says for the records of clients that are known;
+ *   what they note for themselves has none, and a line with nothing but results of tools is of the
+ *   role tool.  Of others it is the first string of these, in this order: role, message.role,
+ *   payload.role, payload.type, @type, type (shapes.c).  Roles are compared without regard to case
+ *   (of ASCII).  Programs have words of their own for some: a line of type "gemini" fits
  *   role=assistant as well as role=gemini.
  * - The agent is the first string of these: agent, agentId, agent_id, agentName, agent_name,
  *   componentId, name.  If a key stands twice, its first string counts.
@@ -95,6 +98,8 @@ struct question_time {
 
 struct question {
 	enum question_as as;
+	/* QUESTION_TEXT: also what is not talk (as=records); in HTML (as=html, html-records). */
+	bool all, html;
 	bool is_file; /* QUESTION_LIST, QUESTION_EVENTS, or QUESTION_TEXT of documents */
 	/* INT64_MIN and INT64_MAX unless said. */
 	int64_t items_from, items_to;

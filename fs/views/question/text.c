@@ -7,44 +7,13 @@
 
 #include "fs/base/dates.h"
 #include "fs/views/question/look.h"
-#include "fs/views/question/parts.h"
+#include "fs/views/question/records.h"
 #include "fs/views/question/shapes.h"
 #include "backend/base/cleanup.h"
 #include "fs/base/json.h"
 #include "backend/base/moment.h"
 
-enum { ROLE_MAX = 32 };
-
 /* ---- The maker ---- */
-
-static struct bytes find_shape(struct bytes line, enum shape shape)
-{
-	struct bytes inside = { 0 };
-
-	for (const char *const *path = shape_paths[shape]; *path && !inside.data; path++)
-		inside = look_inside(look_at(line, *path));
-	return inside;
-}
-
-struct maker {
-	struct bytes role; /* as the table calls it, or in word; no data: none */
-	struct bytes agent;
-	char word[ROLE_MAX];
-};
-
-/* Where the parts are. */
-static struct bytes message_of(struct bytes line)
-{
-	static const char *const places[] = { "message", "payload" };
-
-	for (size_t i = 0; i < ARRAY_SIZE(places); i++) {
-		struct bytes message = look_at(line, places[i]);
-
-		if (look_is(message, '{'))
-			return message;
-	}
-	return line;
-}
 
 static bool same_in_any_case(struct bytes a, struct bytes lower)
 {
@@ -57,49 +26,49 @@ static bool same_in_any_case(struct bytes a, struct bytes lower)
 	return true;
 }
 
-/* The word in lower case, and the role that it means. */
-static struct bytes read_role(struct bytes role, char word[static ROLE_MAX])
+/* AgentScope calls the user "user". */
+static struct bytes find_agent(struct bytes line, const struct record *record)
 {
-	for (size_t i = 0; i < role.size; i++)
-		word[i] = role.data[i] >= 'A' && role.data[i] <= 'Z' ? (char)(role.data[i] | 0x20) :
-								       role.data[i];
-	return role_meant(bytes_make(word, role.size));
+	struct bytes inside = { 0 };
+
+	for (const char *const *path = shape_paths[SHAPE_AGENT]; *path && !inside.data; path++)
+		inside = look_inside(look_at(line, *path));
+	return same_in_any_case(inside, record->role) ? bytes_make(NULL, 0) : inside;
 }
 
-static void find_maker(struct bytes line, struct maker *maker)
+static void put_name(struct put *put, struct bytes name)
 {
-	struct bytes role = find_shape(line, SHAPE_ROLE);
-
-	*maker = (struct maker){ .agent = find_shape(line, SHAPE_AGENT) };
-	if (!role.size || role.size >= ROLE_MAX)
-		return;
-	maker->role = read_role(role, maker->word);
-	if (!bytes_equal(maker->role, BYTES("assistant")) && parts_are_results(message_of(line)))
-		maker->role = BYTES("tool");
-	/* AgentScope calls the user "user". */
-	if (same_in_any_case(maker->agent, maker->role))
-		maker->agent = bytes_make(NULL, 0);
+	put_begin(put, PUT_FOLDED, PUT_FOLD);
+	put_string(put, name.data ? name : BYTES(""));
 }
 
-int text_made_by(struct bytes line, struct buf *role, struct buf *agent)
+int text_made_by(struct bytes line, int64_t index, struct buf *role, struct buf *agent)
 {
 	struct put put = { .out = role };
-	struct maker maker;
+	struct record record;
 
-	find_maker(line, &maker);
-	put_begin(&put, PUT_FOLDED, PUT_FOLD);
-	put_string(&put, maker.role.data ? maker.role : BYTES(""));
+	record_read(line, &record);
+	put_name(&put, record.role);
 	put.out = agent;
-	put_begin(&put, PUT_FOLDED, PUT_FOLD);
-	put_string(&put, maker.agent.data ? maker.agent : BYTES(""));
-	return put.error;
+	put_name(&put, find_agent(line, &record));
+	return put.error ? put.error : record_is_talk(&record, index);
+}
+
+bool text_is_talk(struct bytes line, int64_t index)
+{
+	struct record record;
+
+	if (!line.size || !json_valid(line, NULL))
+		return true;
+	record_read(line, &record);
+	return record_is_talk(&record, index);
 }
 
 int text_role(struct bytes word, struct buf *out)
 {
 	char lower[ROLE_MAX];
 
-	return buf_append_bytes(out, word.size < ROLE_MAX ? read_role(word, lower) : word);
+	return buf_append_bytes(out, word.size < ROLE_MAX ? role_read(word, lower) : word);
 }
 
 int64_t text_time(struct bytes line, int64_t row)
@@ -124,10 +93,24 @@ static void put_time(struct put *put, int64_t time)
 		put_text(put, "%s", text);
 }
 
-static void put_heading(struct put *put, const struct text_place *place, const struct maker *maker)
+/* A class of the style sheet, which no record can name. */
+static const char *class_of(struct bytes role)
+{
+	static const char *const classes[] = { "user", "assistant", "tool", "system" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(classes); i++)
+		if (bytes_equal(role, bytes_str(classes[i])))
+			return classes[i];
+	return "other";
+}
+
+static void put_heading(struct put *put, const struct text_place *place, struct bytes role,
+			struct bytes agent)
 {
 	const char *between = "";
 
+	if (put->html)
+		put_text(put, "<article class=\"%s\"><h2>", class_of(role));
 	if (place->index >= 0) {
 		put_text(put, "#%" PRId64, place->index);
 		between = "  ";
@@ -137,20 +120,26 @@ static void put_heading(struct put *put, const struct text_place *place, const s
 		put_time(put, place->time);
 		between = "  ";
 	}
-	if (maker->role.size) {
-		put_text(put, "%s", between);
-		put_begin(put, PUT_FOLDED, PUT_FOLD);
-		put_string(put, maker->role);
+	if (role.size) {
+		put_text(put, put->html ? "%s<b>" : "%s", between);
+		put_name(put, role);
+		put_text(put, put->html ? "</b>" : "");
 		between = " ";
 	}
-	if (maker->agent.size) {
+	if (agent.size) {
 		put_text(put, "%s(", between);
-		put_begin(put, PUT_FOLDED, PUT_FOLD);
-		put_string(put, maker->agent);
+		put_name(put, agent);
 		put_text(put, ")");
 	}
-	if (*between)
+	if (put->html)
+		put_text(put, "</h2>\n");
+	else if (*between)
 		put_text(put, "\n");
+}
+
+static void put_end_of_item(struct put *put)
+{
+	put_text(put, put->html ? "</article>\n" : "\n");
 }
 
 /* ---- JSON ---- */
@@ -174,6 +163,7 @@ static void put_json(struct put *put, struct bytes json)
 	const char *at = json.data, *end = at + json.size;
 	size_t depth = 0;
 
+	put_text(put, put->html ? "<pre>" : "");
 	put_indent(put, 0);
 	while ((at = look_blanks(at, end)) < end && !put->error) {
 		const char *start = at, *next;
@@ -209,33 +199,72 @@ static void put_json(struct put *put, struct bytes json)
 			put_quoted(put, bytes_make(start, (size_t)(at - start)));
 		}
 	}
-	put_text(put, "\n");
+	put_text(put, put->html ? "</pre>\n" : "\n");
 }
 
 /* ---- Lines ---- */
 
-static void put_folded_line(struct put *put, struct bytes line)
+static uint64_t id_of(struct bytes line)
 {
-	put_text(put, "    ");
-	put_begin(put, PUT_FOLDED, PUT_FOLD);
-	put_bytes(put, line);
-	put_end(put, true);
+	struct bytes id = look_inside(look_at(line, "id"));
+	uint64_t hash = UINT64_C(0xcbf29ce484222325);
+
+	for (size_t i = 0; i < id.size; i++)
+		hash = (hash ^ (unsigned char)id.data[i]) * UINT64_C(0x100000001b3);
+	return hash;
 }
 
-static void put_message(struct put *put, struct bytes line, const struct text_place *place)
+/* How many calls of a message were read before, as an earlier record of it had them; or none of it
+ * was. */
+static int read_before(struct text_reader *reader, struct bytes line, const struct record *record)
+{
+	uint64_t id = record->grows ? id_of(line) : 0;
+	int before = id && reader->last == id ? reader->calls : PARTS_ALL;
+
+	if (record->grows || !record->plumbing) {
+		reader->last = id;
+		reader->calls = id ? parts_calls(record->message) : 0;
+	}
+	return before;
+}
+
+static void put_message(struct put *put, struct bytes line, const struct text_place *place,
+			const struct record *record, int before)
 {
 	struct text_place here = *place;
-	struct bytes message = message_of(line);
-	struct maker maker;
+	const enum parts_by by = record_by(record);
 
-	find_maker(line, &maker);
 	here.time = text_time(line, place->time);
-	put_heading(put, &here, &maker);
-	if (!maker.role.data && !look_at(message, "arguments").data)
+	put_heading(put, &here, record->role, find_agent(line, record));
+	if (!record->role.data && !look_at(record->message, "arguments").data)
 		put_json(put, line);
-	else if (!parts_put(put, message, bytes_equal(maker.role, BYTES("tool"))))
-		put_folded_line(put, message);
-	put_text(put, "\n");
+	else if (!parts_put(put, record->message, by, before))
+		put_line(put, record->message);
+	put_end_of_item(put);
+}
+
+static bool put_several(struct put *put, struct text_reader *reader, struct bytes array,
+			const struct text_place *of);
+
+/* As it is, if everything is shown, and otherwise if it is a message. */
+static void put_record(struct put *put, struct text_reader *reader, struct bytes line,
+		       const struct text_place *place)
+{
+	struct record record;
+	int before;
+
+	record_read(line, &record);
+	before = read_before(reader, line, &record);
+	if (record.several && record_is_talk(&record, place->index) &&
+	    put_several(put, reader, record.message, place))
+		return;
+	if (reader->all) {
+		record_read_any(line, &record);
+		put_message(put, line, place, &record, PARTS_ALL);
+	} else if (!record.several && record_is_talk(&record, place->index) &&
+		   (before < 0 || before < parts_calls(record.message))) {
+		put_message(put, line, place, &record, before);
+	}
 }
 
 /* The messages of a document that is not a message itself: Gemini CLI, QwenPaw and others. */
@@ -245,10 +274,10 @@ static struct bytes messages_of(struct bytes document)
 					      "conversation",	"root.messages",
 					      "memory.content", "agent.memory.content",
 					      "memory_messages" };
-	struct maker maker;
+	struct record record;
 
-	find_maker(document, &maker);
-	for (size_t i = 0; !maker.role.data && i < ARRAY_SIZE(places); i++) {
+	record_read(document, &record);
+	for (size_t i = 0; !record.known && !record.role.data && i < ARRAY_SIZE(places); i++) {
 		struct bytes found = look_at(document, places[i]);
 
 		if (look_is(found, '['))
@@ -270,45 +299,54 @@ static struct bytes element_message(struct bytes element)
 
 static bool has_role(struct bytes message)
 {
-	struct maker maker;
+	struct record record;
 
-	find_maker(message, &maker);
-	return maker.role.data;
+	record_read(message, &record);
+	return record.known || record.plumbing || record.role.data;
 }
 
-/* Put the messages of a document; false if it has none. */
-static bool put_messages(struct put *put, struct bytes document)
+/* Put the messages of an array; false if it has none.  Those of a document have numbers. */
+static bool put_several(struct put *put, struct text_reader *reader, struct bytes array,
+			const struct text_place *of)
 {
-	struct look look = look_into(messages_of(document));
-	struct text_place place = { 0 };
+	struct look look = look_into(array);
+	struct text_place place = { MAX(of->index, 0), of->index < 0 ? 0 : of->time };
 	struct bytes key, element;
 	bool any = false;
 
-	for (; look_next(&look, &key, &element); place.index++) {
+	for (; look_next(&look, &key, &element); place.index += of->index < 0) {
+		struct record record;
+
 		element = element_message(element);
 		if (!any && !has_role(element))
 			return false;
 		any = true;
-		put_message(put, element, &place);
+		record_read(element, &record);
+		/* No messages in messages. */
+		if (reader->all || (record_is_talk(&record, 0) && !record.several))
+			put_message(put, element, &place, &record, PARTS_ALL);
 	}
 	return any;
 }
 
-int text_show(struct bytes line, const struct text_place *place, struct buf *out)
+int text_show(struct text_reader *reader, struct bytes line, const struct text_place *place,
+	      struct buf *out)
 {
-	struct put put = { .out = out };
-	const struct maker nobody = { 0 };
+	struct put put = { .out = out, .html = reader->html };
+	const struct bytes none = { 0 };
 
 	if (!line.size)
 		line = BYTES("");
 	if (!json_valid(line, NULL)) {
-		put_heading(&put, place, &nobody);
+		put_heading(&put, place, none, none);
+		put_text(&put, put.html ? "<pre>" : "");
 		put_begin(&put, PUT_LINES, 0);
 		put_bytes(&put, line);
 		put_end(&put, false);
-		put_text(&put, "\n");
-	} else if (place->index >= 0 || !put_messages(&put, line)) {
-		put_message(&put, line, place);
+		put_text(&put, put.html ? "</pre>" : "");
+		put_end_of_item(&put);
+	} else if (place->index >= 0 || !put_several(&put, reader, messages_of(line), place)) {
+		put_record(&put, reader, line, place);
 	}
 	return put.error;
 }
@@ -316,6 +354,16 @@ int text_show(struct bytes line, const struct text_place *place, struct buf *out
 int text_tame(struct bytes bytes, struct buf *out)
 {
 	struct put put = { .out = out };
+
+	put_begin(&put, PUT_PLAIN, 0);
+	if (bytes.size)
+		put_bytes(&put, bytes);
+	return put.error;
+}
+
+int text_html(struct bytes bytes, struct buf *out)
+{
+	struct put put = { .out = out, .html = true };
 
 	put_begin(&put, PUT_PLAIN, 0);
 	if (bytes.size)
@@ -334,22 +382,18 @@ int text_fold(struct bytes text, struct buf *out)
 
 /* ---- Titles ---- */
 
-/* Messages that a program has written as the user are marked: Claude Code, Grok Build. */
-static bool is_by_person(struct bytes line)
-{
-	struct maker maker;
-
-	find_maker(line, &maker);
-	return bytes_equal(maker.role, BYTES("user")) &&
-	       !bytes_equal(look_at(line, "isMeta"), BYTES("true")) &&
-	       !look_at(line, "synthetic_reason").data;
-}
-
 static int title_of(struct bytes line, size_t most, struct buf *out)
 {
-	struct bytes text = is_by_person(line) ? parts_text(message_of(line)) : bytes_make(NULL, 0);
 	struct put put = { .out = out };
+	struct record record;
+	struct bytes text;
 
+	record_read(line, &record);
+	/* What an agent has told another one: Claude Code. */
+	if (record_by(&record) != BY_USER ||
+	    bytes_equal(look_at(line, "isSidechain"), BYTES("true")))
+		return 0;
+	text = parts_text(record.message);
 	if (!text.size)
 		return 0;
 	put_begin(&put, PUT_FOLDED, MIN(most, PUT_FOLD));
@@ -363,6 +407,7 @@ static int title_of(struct bytes line, size_t most, struct buf *out)
 int text_title(struct bytes line, size_t most, struct buf *out)
 {
 	size_t before = out->size;
+	struct record record;
 	struct look look;
 	struct bytes key, element;
 	int r;
@@ -370,7 +415,8 @@ int text_title(struct bytes line, size_t most, struct buf *out)
 	if (!line.size || !json_valid(line, NULL))
 		return 0;
 	r = title_of(line, most, out);
-	look = look_into(messages_of(line));
+	record_read(line, &record);
+	look = look_into(record.several ? record.message : messages_of(line));
 	while (r == 0 && out->size == before && look_next(&look, &key, &element))
 		r = title_of(element_message(element), most, out);
 	return r;

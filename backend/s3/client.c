@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: MIT */
+#include <errno.h>
+#include <openssl/evp.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "backend/base/cleanup.h"
+#include "backend/base/descriptor.h"
+#include "backend/base/moment.h"
+#include "backend/plugin.h"
+#include "backend/s3/internal.h"
+
+/* ---- Settings and credentials ---- */
+
+/* Where each is found. */
+static const struct {
+	const char *variable, *setting, *element;
+} texts[CREDENTIALS] = {
+	[CREDENTIAL_ID] = { "AWS_ACCESS_KEY_ID", "aws_access_key_id", "AccessKeyId" },
+	[CREDENTIAL_SECRET] = { "AWS_SECRET_ACCESS_KEY", "aws_secret_access_key",
+				"SecretAccessKey" },
+	[CREDENTIAL_TOKEN] = { "AWS_SESSION_TOKEN", "aws_session_token", "SessionToken" },
+};
+
+static const char *environment(const char *name)
+{
+	const char *value = name ? getenv(name) : NULL;
+
+	return value && *value ? value : NULL;
+}
+
+static void fclosep(FILE **file)
+{
+	if (*file)
+		fclose(*file);
+}
+
+/* The value of a setting in a section of a file, or NULL. */
+static char *file_get(const char *path, const char *section, const char *setting)
+{
+	_cleanup_(fclosep) FILE *file = descriptor_stream(path);
+	char line[4096], name[256], text[4096];
+	bool inside = false;
+
+	while (file && fgets(line, sizeof(line), file)) {
+		if (sscanf(line, " [ profile %255[^] \t]", name) == 1 ||
+		    sscanf(line, " [ %255[^] \t]", name) == 1)
+			inside = strcmp(name, section) == 0;
+		else if (inside && sscanf(line, " %255[^#;= \t] = %4095s", name, text) == 2 &&
+			 strcmp(name, setting) == 0)
+			return strdup(text);
+	}
+	return NULL;
+}
+
+static char *s3_setting(const char *variable, const char *setting)
+{
+	static const char *const files[][2] = {
+		{ "AWS_SHARED_CREDENTIALS_FILE", "credentials" },
+		{ "AWS_CONFIG_FILE", "config" },
+	};
+	const char *home = environment("HOME"), *profile = environment("AWS_PROFILE");
+	char *value = environment(variable) ? strdup(environment(variable)) : NULL;
+
+	for (size_t i = 0; !value && i < ARRAY_SIZE(files); i++) {
+		const char *named = environment(files[i][0]);
+		_cleanup_(freep) char *path =
+			named ? strdup(named) :
+				str_printf("%s/.aws/%s", home ? home : "", files[i][1]);
+
+		value = path ? file_get(path, profile ? profile : "default", setting) : NULL;
+	}
+	return value;
+}
+
+static void credentials_done(struct s3 *s3)
+{
+	for (size_t i = 0; i < CREDENTIALS; i++) {
+		free(s3->credentials[i]);
+		s3->credentials[i] = NULL;
+	}
+	s3->expires = 0;
+}
+
+/* AssumeRoleWithWebIdentity: a token that a platform has put into a file, for credentials. */
+static int exchange(struct s3 *s3, const char *path, const char *role, char **ret_why)
+{
+	const char *session = environment("AWS_ROLE_SESSION_NAME");
+	_cleanup_(buf_done) struct buf form = { 0 }, text = { 0 };
+	_cleanup_(fclosep) FILE *file = descriptor_stream(path);
+	_cleanup_(freep) char *named = s3_setting("AWS_ENDPOINT_URL_STS", "sts_endpoint_url");
+	_cleanup_(freep) char *url =
+		named ? str_printf("%s/", named) :
+			str_printf("https://sts.%s.amazonaws.com/", s3->region);
+	_cleanup_(s3_request_done) struct s3_request request = { .method = "POST",
+								 .url = url,
+								 .lane = S3_LANES };
+	char token[16384];
+	int r = file && fscanf(file, "%16383s", token) == 1 ? 0 : -EACCES;
+
+	if (r < 0 || !url)
+		return str_explain(ret_why, -EACCES, "cannot read the token in %s", path);
+	r = s3_encode_pairs(
+		(struct s3_pair[S3_PAIRS]){
+			{ "Action", BYTES("AssumeRoleWithWebIdentity") },
+			{ "RoleArn", bytes_str(role) },
+			{ "RoleSessionName", bytes_str(session ? session : "sessfs") },
+			{ "Version", BYTES("2011-06-15") },
+			{ "WebIdentityToken", bytes_str(token) },
+		},
+		&form);
+	request.body = buf_bytes(&form);
+	if (r == 0)
+		r = s3_perform(s3, &request);
+	for (size_t i = 0; r == 0 && i < CREDENTIALS; i++) {
+		buf_clear(&text);
+		r = s3_text(buf_bytes(&request.data), texts[i].element, &text);
+		s3->credentials[i] = r == 0 ? strdup(text.data) : NULL;
+	}
+	buf_clear(&text);
+	if (r == 0 && s3_text(buf_bytes(&request.data), "Expiration", &text) == 0)
+		s3->expires = moment_read(text.data);
+	if (r == 0)
+		return 0;
+	credentials_done(s3);
+	return r == -EINTR ?
+		       r :
+		       str_explain(ret_why, -EACCES,
+				   "%s gives no credentials for the token of web identity: %s", url,
+				   request.why ? request.why : "it has answered something else");
+}
+
+int credentials_find(struct s3 *s3, char **ret_why)
+{
+	const bool has_both = environment(texts[CREDENTIAL_ID].variable) &&
+			      environment(texts[CREDENTIAL_SECRET].variable);
+	_cleanup_(freep) char *path = NULL, *role = NULL;
+
+	credentials_done(s3);
+	for (size_t i = 0; i < CREDENTIALS; i++) {
+		const char *value = has_both ? environment(texts[i].variable) : NULL;
+
+		s3->credentials[i] = value    ? strdup(value) :
+				     has_both ? NULL :
+						s3_setting(NULL, texts[i].setting);
+	}
+	if (s3->credentials[CREDENTIAL_ID] && s3->credentials[CREDENTIAL_SECRET])
+		return 0;
+	credentials_done(s3);
+	path = s3_setting("AWS_WEB_IDENTITY_TOKEN_FILE", "web_identity_token_file");
+	role = s3_setting("AWS_ROLE_ARN", "role_arn");
+	if (path && role)
+		return exchange(s3, path, role, ret_why);
+	return str_explain(ret_why, -EACCES,
+			   "there are no credentials for S3: set AWS_ACCESS_KEY_ID and "
+			   "AWS_SECRET_ACCESS_KEY, or AWS_PROFILE for one of ~/.aws/credentials");
+}
+
+/* ---- Opening ---- */
+
+static int find_place(struct s3 *s3, const struct s3_options *options, char **ret_why)
+{
+	_cleanup_(freep) char *endpoint = options->endpoint ? strdup(options->endpoint) : NULL;
+	const char *host;
+	size_t size;
+
+	if (!endpoint)
+		endpoint = s3_setting("AWS_ENDPOINT_URL_S3", "s3_endpoint_url");
+	if (!endpoint)
+		endpoint = s3_setting("AWS_ENDPOINT_URL", "endpoint_url");
+	/* A certificate for *.s3.amazonaws.com is not for a name with more dots. */
+	s3->by_path = options->style == S3_STYLE_PATH ||
+		      (options->style == S3_STYLE_AUTO && (endpoint || strchr(s3->bucket, '.')));
+	if (!endpoint)
+		endpoint = str_printf("https://s3.%s.amazonaws.com", s3->region);
+	if (!endpoint)
+		return -ENOMEM;
+	host = strncmp(endpoint, "http://", 7) == 0  ? endpoint + 7 :
+	       strncmp(endpoint, "https://", 8) == 0 ? endpoint + 8 :
+						       "";
+	size = strcspn(host, "/?#@");
+	if (!size || strspn(host + size, "/") != strlen(host + size))
+		return str_explain(ret_why, -EINVAL,
+				   "an endpoint is http[s]://HOST[:PORT] and nothing more; "
+				   "credentials come from the environment or ~/.aws");
+	endpoint[(size_t)(host - endpoint) + size] = '\0';
+	s3->host = host;
+	s3->place = steal_ptr(endpoint);
+	return 0;
+}
+
+static void client_close(struct s3 *s3)
+{
+	if (!s3)
+		return;
+	for (size_t i = 0; i < ARRAY_SIZE(s3->handles); i++)
+		curl_easy_cleanup(s3->handles[i]);
+	pthread_mutex_destroy(&s3->lock);
+	credentials_done(s3);
+	free(s3->bucket);
+	free(s3->region);
+	free(s3->signing);
+	free(s3->place);
+	free(s3->ca);
+	free(s3);
+}
+
+static int client_open(const struct s3_options *options, struct s3 **ret_s3, const char **ret_place,
+		       char **ret_why)
+{
+	struct s3 *s3 = calloc(1, sizeof(*s3));
+	const char *tries = getenv("AWS_MAX_ATTEMPTS");
+	int r;
+
+	if (!s3)
+		return -ENOMEM;
+	curl_global_init(CURL_GLOBAL_DEFAULT);
+	pthread_mutex_init(&s3->lock, NULL);
+	s3->tries = tries && atoi(tries) > 0 ? (unsigned)atoi(tries) : 8;
+	s3->stopped = options->stopped;
+	s3->bucket = strdup(options->bucket);
+	s3->region = options->region ? strdup(options->region) : s3_setting("AWS_REGION", "region");
+	if (!s3->region)
+		s3->region = s3_setting("AWS_DEFAULT_REGION", "region");
+	if (!s3->region)
+		s3->region = strdup("us-east-1");
+	s3->signing = s3->region ? str_printf("aws:amz:%s:s3", s3->region) : NULL;
+	s3->ca = s3_setting("AWS_CA_BUNDLE", "ca_bundle");
+	r = s3->bucket && s3->signing ? find_place(s3, options, ret_why) : -ENOMEM;
+	if (r < 0) {
+		client_close(s3);
+		return r;
+	}
+	*ret_s3 = s3;
+	*ret_place = s3->place;
+	return 0;
+}
+
+void *s3_sha256(void *digest, struct bytes data, char ret_text[S3_HASH])
+{
+	EVP_MD_CTX *context = digest ? digest : EVP_MD_CTX_new();
+	unsigned char bytes[EVP_MAX_MD_SIZE];
+	unsigned size = 0;
+
+	if (context && (digest || EVP_DigestInit_ex(context, EVP_sha256(), NULL) == 1))
+		EVP_DigestUpdate(context, data.data, data.size);
+	if (!ret_text)
+		return context;
+	if (context)
+		EVP_DigestFinal_ex(context, bytes, &size);
+	*ret_text = '\0';
+	for (unsigned i = 0; i < size; i++)
+		snprintf(ret_text + 2 * i, 3, "%02x", bytes[i]);
+	EVP_MD_CTX_free(context);
+	return NULL;
+}
+
+const struct s3_ops s3_ops = {
+	.open = client_open,
+	.close = client_close,
+	.perform = s3_perform,
+	.list = s3_list,
+	.text = s3_text,
+	.sha256 = s3_sha256,
+};
+
+const struct plugin sessfs_plugin = {
+	.abi = plugin_abi,
+	.seam = plugin_seam,
+	.set_log_sink = log_set_sink,
+	.set_log_level = log_set_level,
+	.s3 = &s3_ops,
+};

@@ -1,0 +1,384 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * One request: signed by libcurl, tried again where that helps, its failure as a sentence.
+ *
+ * libcurl signs the path and the query as they are sent, so both are made here in the one spelling
+ * that is signed: sorted, each byte but the unreserved ones encoded.
+ */
+#include <errno.h>
+#include <sys/random.h>
+
+#include "backend/base/cleanup.h"
+#include "backend/base/moment.h"
+#include "backend/s3/internal.h"
+
+enum {
+	CONNECT_SECONDS = 15,
+	STALL_SECONDS = 30, /* without a byte */
+	PAUSE_MS = 100,	    /* before the second try, then twice as long each time, up to: */
+	PAUSE_MAX_MS = 20000,
+	RETRY_AFTER_MAX = 60, /* seconds that a server can ask for */
+	EARLY_SECONDS = 300,  /* credentials are renewed before they end */
+};
+
+/* One try. */
+struct attempt {
+	struct s3 *s3;
+	struct s3_request *request;
+	CURL *curl;
+	struct buf url;
+	struct curl_slist *headers;
+	struct buf code, message; /* of the server's error */
+};
+
+static void attempt_done(struct attempt *attempt)
+{
+	buf_done(&attempt->url);
+	buf_done(&attempt->code);
+	buf_done(&attempt->message);
+	curl_slist_free_all(attempt->headers);
+}
+
+/* ---- Making it ---- */
+
+/* Encoded; in a path, slashes stay. */
+static int encode(struct bytes text, bool is_path, struct buf *to)
+{
+	/* A size of 0 would be that of a string. */
+	char *encoded = text.size ? curl_easy_escape(NULL, text.data, (int)text.size) : NULL;
+	int r = text.size && !encoded ? -ENOMEM : 0;
+
+	for (const char *at = encoded; r == 0 && at && *at; at++) {
+		const bool slash = is_path && strncmp(at, "%2F", 3) == 0;
+
+		r = buf_append_byte(to, slash ? '/' : *at);
+		at += slash ? 2 : 0;
+	}
+	curl_free(encoded);
+	return r;
+}
+
+int s3_encode_pairs(const struct s3_pair *pairs, struct buf *text)
+{
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < S3_PAIRS && pairs[i].name; i++) {
+		r = buf_printf(text, "%s%s=", i ? "&" : "", pairs[i].name);
+		if (r == 0)
+			r = encode(pairs[i].value, false, text);
+	}
+	return r;
+}
+
+static int attempt_url(struct attempt *attempt)
+{
+	const struct s3 *s3 = attempt->s3;
+	const struct s3_request *request = attempt->request;
+	struct buf *url = &attempt->url;
+	int r = request->url ? buf_printf(url, "%s", request->url) :
+		s3->by_path  ? buf_printf(url, "%s/%s%s", s3->place, s3->bucket,
+					  request->key.size ? "/" : "") :
+			       buf_printf(url, "%.*s%s.%s/", (int)(s3->host - s3->place), s3->place,
+					  s3->bucket, s3->host);
+
+	if (r == 0)
+		r = encode(request->key, true, url);
+	if (r == 0 && request->query[0].name)
+		r = buf_append_byte(url, '?');
+	if (r == 0)
+		r = s3_encode_pairs(request->query, url);
+	return r < 0 ? r : buf_printf(url, "%s", "");
+}
+
+static int attempt_header(struct attempt *attempt, const char *name, const char *value)
+{
+	_cleanup_(freep) char *line = str_printf("%s%s", name, value);
+	struct curl_slist *list = line ? curl_slist_append(attempt->headers, line) : NULL;
+
+	attempt->headers = list ? list : attempt->headers;
+	return list ? 0 : -ENOMEM;
+}
+
+/* With credentials, which libcurl copies. */
+static int attempt_sign(struct attempt *attempt)
+{
+	struct s3 *s3 = attempt->s3;
+	char hash[S3_HASH], **credentials = s3->credentials;
+	int r = 0;
+
+	s3_sha256(NULL, attempt->request->body, hash);
+	pthread_mutex_lock(&s3->lock);
+	if (!credentials[CREDENTIAL_ID] ||
+	    (s3->expires && s3->expires - EARLY_SECONDS * INT64_C(1000000000) < time_now()))
+		r = credentials_find(s3, &attempt->request->why);
+	if (r == 0) {
+		curl_easy_setopt(attempt->curl, CURLOPT_USERNAME, credentials[CREDENTIAL_ID]);
+		curl_easy_setopt(attempt->curl, CURLOPT_PASSWORD, credentials[CREDENTIAL_SECRET]);
+		curl_easy_setopt(attempt->curl, CURLOPT_AWS_SIGV4, s3->signing);
+	}
+	if (r == 0 && credentials[CREDENTIAL_TOKEN])
+		r = attempt_header(attempt,
+				   "x-amz-security-token: ", credentials[CREDENTIAL_TOKEN]);
+	pthread_mutex_unlock(&s3->lock);
+	if (r == 0 && attempt->request->body.size)
+		r = attempt_header(attempt, "Content-Type: ", "application/json");
+	return r < 0 ? r : attempt_header(attempt, "x-amz-content-sha256: ", hash);
+}
+
+static size_t on_body(char *data, size_t size, size_t count, void *arg)
+{
+	struct s3_request *request = arg;
+
+	return request->data.size + size * count <= request->limit &&
+			       buf_append(&request->data, data, size * count) == 0 ?
+		       size * count :
+		       0;
+}
+
+static int on_progress(void *arg, curl_off_t total, curl_off_t now, curl_off_t upload_total,
+		       curl_off_t upload_now)
+{
+	const struct s3 *s3 = arg;
+
+	(void)total, (void)now, (void)upload_total, (void)upload_now;
+	return s3->stopped && s3->stopped();
+}
+
+static void attempt_options(struct attempt *attempt)
+{
+	const struct s3_request *request = attempt->request;
+	const bool sends =
+		strcmp(request->method, "PUT") == 0 || strcmp(request->method, "POST") == 0;
+	CURL *curl = attempt->curl;
+
+	curl_easy_setopt(curl, CURLOPT_URL, attempt->url.data);
+	curl_easy_setopt(curl, CURLOPT_PATH_AS_IS, 1L);
+	curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
+	curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http,https");
+	curl_easy_setopt(curl, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
+	curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT, (long)CONNECT_SECONDS);
+	curl_easy_setopt(curl, CURLOPT_LOW_SPEED_LIMIT, 1L);
+	curl_easy_setopt(curl, CURLOPT_LOW_SPEED_TIME, (long)STALL_SECONDS);
+	curl_easy_setopt(curl, CURLOPT_NOPROGRESS, (long)request->anyway);
+	curl_easy_setopt(curl, CURLOPT_XFERINFOFUNCTION, on_progress);
+	curl_easy_setopt(curl, CURLOPT_XFERINFODATA, attempt->s3);
+	curl_easy_setopt(curl, CURLOPT_FILETIME, 1L);
+	if (attempt->s3->ca)
+		curl_easy_setopt(curl, CURLOPT_CAINFO, attempt->s3->ca);
+	curl_easy_setopt(curl, CURLOPT_HTTPHEADER, attempt->headers);
+	curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, on_body);
+	curl_easy_setopt(curl, CURLOPT_WRITEDATA, request);
+	if (strcmp(request->method, "HEAD") == 0)
+		curl_easy_setopt(curl, CURLOPT_NOBODY, 1L);
+	else
+		curl_easy_setopt(curl, CURLOPT_MAXFILESIZE_LARGE, (curl_off_t)request->limit);
+	if (sends) {
+		curl_easy_setopt(curl, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)request->body.size);
+		curl_easy_setopt(curl, CURLOPT_POSTFIELDS,
+				 request->body.data ? request->body.data : "");
+	}
+	if (sends || strcmp(request->method, "DELETE") == 0)
+		curl_easy_setopt(curl, CURLOPT_CUSTOMREQUEST, request->method);
+}
+
+/* ---- What came of it ---- */
+
+static const char *answer_header(const struct attempt *attempt, const char *name)
+{
+	struct curl_header *header;
+
+	return curl_easy_header(attempt->curl, name, 0, CURLH_HEADER, -1, &header) == CURLHE_OK ?
+		       header->value :
+		       "";
+}
+
+/* A streamed upload has its body in frames, "SIZE;chunk-signature=...\r\n" before each piece.  A
+ * server takes them off; an emulator may store them. */
+static int unframe(struct buf *body)
+{
+	_cleanup_(buf_done) struct buf content = { 0 };
+	const char *at = body->data, *end = at + body->size, *line;
+	char *behind;
+	size_t size = 1;
+
+	for (int r = 0; r == 0 && size; at += size ? size + 2 : 0) {
+		line = at < end ? memmem(at, (size_t)(end - at), "\r\n", 2) : NULL;
+		if (!line)
+			return 0;
+		size = strtoull(at, &behind, 16);
+		at = line + 2;
+		if (behind == at || (behind != line && *behind != ';') || size > (size_t)(end - at))
+			return 0;
+		r = buf_append(&content, at, size);
+		/* Behind the last piece may stand trailers. */
+		if (r < 0 ||
+		    (size && (end - at < (ptrdiff_t)size + 2 || memcmp(at + size, "\r\n", 2) != 0)))
+			return r;
+	}
+	buf_done(body);
+	*body = content;
+	content = (struct buf){ 0 };
+	return 0;
+}
+
+/* The error of an answer, and a sentence about it. */
+static int attempt_explain(struct attempt *attempt)
+{
+	static const struct {
+		const char *code, *say;
+		int error;
+	} known[] = {
+		{ "NoSuchBucket", "there is no such bucket", -ENXIO },
+		{ "InvalidAccessKeyId", "the server does not know this access key", -EACCES },
+		{ "SignatureDoesNotMatch", "the secret key is not that of the access key",
+		  -EACCES },
+		{ "ExpiredToken", "the credentials have expired", -EACCES },
+		{ "InvalidToken", "the session token is not valid", -EACCES },
+		{ "AccessDenied", "these credentials have no right to do that", -EACCES },
+		{ "PreconditionFailed", "it is not as it was", -EEXIST },
+		{ "ConditionalRequestConflict", "it is not as it was", -EEXIST },
+	};
+	struct s3_request *request = attempt->request;
+	const int status = request->status;
+	const char *code = attempt->code.data ? attempt->code.data : "";
+	const char *region = answer_header(attempt, "x-amz-bucket-region");
+	const time_t there = curl_getdate(answer_header(attempt, "date"), NULL);
+	_cleanup_(freep) char *what =
+		str_printf("s3://%s%s%.*s: %s", attempt->s3->bucket, request->key.size ? "/" : "",
+			   (int)request->key.size, request->key.data ? request->key.data : "",
+			   request->method);
+
+	if (!what)
+		return -ENOMEM;
+	if (strcmp(code, "RequestTimeTooSkewed") == 0)
+		return str_explain(&request->why, -EACCES,
+				   "%s: the clock of this machine is %ld minutes away from the "
+				   "server's, which therefore takes no signature; set the clock",
+				   what, there > 0 ? labs((long)(time(NULL) - there)) / 60 : 0);
+	if (status == 301 || status == 307 || strcmp(code, "AuthorizationHeaderMalformed") == 0)
+		return str_explain(&request->why, -EACCES,
+				   "%s: the bucket is in another region%s%s; name it with "
+				   "--region",
+				   what, *region ? ": " : "", region);
+	for (size_t i = 0; i < ARRAY_SIZE(known); i++)
+		if (strcmp(known[i].code, code) == 0)
+			return str_explain(&request->why, known[i].error, "%s: %s", what,
+					   known[i].say);
+	return str_explain(&request->why,
+			   status == 404		  ? -ENOENT :
+			   status == 412		  ? -EEXIST :
+			   status == 401 || status == 403 ? -EACCES :
+			   status >= 500 || status == 429 ? -EIO :
+							    -EINVAL,
+			   "%s: the server answers %d%s%s%s%s", what, status, *code ? " " : "",
+			   code, attempt->message.size ? ": " : "",
+			   attempt->message.size ? attempt->message.data : "");
+}
+
+/* 1: another try may help. */
+static int attempt_judge(struct attempt *attempt, CURLcode result)
+{
+	struct s3_request *request = attempt->request;
+	const struct bytes data = buf_bytes(&request->data);
+	const bool hopeless = result == CURLE_PEER_FAILED_VERIFICATION ||
+			      result == CURLE_SSL_CACERT_BADFILE || result == CURLE_URL_MALFORMAT;
+	int r;
+
+	if (result == CURLE_ABORTED_BY_CALLBACK)
+		return -EINTR;
+	if (result == CURLE_FILESIZE_EXCEEDED || result == CURLE_WRITE_ERROR)
+		return str_explain(&request->why, -EFBIG, "s3://%s/%.*s is larger than was said",
+				   attempt->s3->bucket, (int)request->key.size, request->key.data);
+	if (result != CURLE_OK)
+		return str_explain(&request->why, hopeless ? -EIO : 1, "cannot reach %s: %s",
+				   request->url ? request->url : attempt->s3->place,
+				   curl_easy_strerror(result));
+	/* A multipart upload may fail after its status was sent. */
+	if (request->status >= 300 || strcmp(request->method, "POST") == 0) {
+		s3_text(data, "Code", &attempt->code);
+		s3_text(data, "Message", &attempt->message);
+	}
+	if (request->status / 100 == 2 && !attempt->code.size)
+		return strstr(answer_header(attempt, "content-encoding"), "aws-chunked") ?
+			       unframe(&request->data) :
+			       0;
+	r = attempt_explain(attempt);
+	return request->status < 300 || request->status >= 500 || request->status == 429 ||
+			       bytes_equal(buf_bytes(&attempt->code), BYTES("RequestTimeout")) ?
+		       1 :
+		       r;
+}
+
+/* 1: another try may help, after so many milliseconds at least. */
+static int try_once(struct s3 *s3, struct s3_request *request, long *ret_after)
+{
+	_cleanup_(attempt_done) struct attempt attempt = { .s3 = s3, .request = request };
+	curl_off_t after = 0, size = 0, modified = -1;
+	CURL **curl = &s3->handles[request->lane];
+	CURLcode result;
+	long status = 0;
+	int r;
+
+	buf_done(&request->data);
+	freep(&request->why);
+	request->why = NULL;
+	if (*curl)
+		curl_easy_reset(*curl);
+	else
+		*curl = curl_easy_init();
+	attempt.curl = *curl;
+	r = *curl ? attempt_url(&attempt) : -ENOMEM;
+	/* Not to wait for leave to send a body. */
+	if (r == 0)
+		r = attempt_header(&attempt, "Expect:", "");
+	for (size_t i = 0; r == 0 && i < S3_HEADERS && request->headers[i]; i++)
+		r = attempt_header(&attempt, request->headers[i], "");
+	if (r == 0 && !request->url)
+		r = attempt_sign(&attempt);
+	if (r < 0)
+		return r;
+	attempt_options(&attempt);
+	result = curl_easy_perform(*curl);
+	curl_easy_getinfo(*curl, CURLINFO_RESPONSE_CODE, &status);
+	curl_easy_getinfo(*curl, CURLINFO_CONTENT_LENGTH_DOWNLOAD_T, &size);
+	curl_easy_getinfo(*curl, CURLINFO_FILETIME_T, &modified);
+	curl_easy_getinfo(*curl, CURLINFO_RETRY_AFTER, &after);
+	request->status = (int)status;
+	request->size = (uint64_t)MAX(size, 0);
+	request->modified = modified;
+	s3_unquote(answer_header(&attempt, "etag"), request->etag);
+	snprintf(request->sha256, S3_HASH, "%s", answer_header(&attempt, "x-amz-meta-sha256"));
+	*ret_after = (long)MIN(after, RETRY_AFTER_MAX) * 1000;
+	return attempt_judge(&attempt, result);
+}
+
+/* False: to stop. */
+static bool pause_before(const struct s3 *s3, unsigned try, long least)
+{
+	const long most = MIN(PAUSE_MS << MIN(try, 12), PAUSE_MAX_MS);
+	const struct timespec step = { .tv_nsec = 20000000 };
+	unsigned chance = 0;
+	long left;
+
+	(void)!getrandom(&chance, sizeof(chance), 0);
+	for (left = MAX(most / 2 + (long)chance % (most / 2), least); left > 0; left -= 20) {
+		if (s3->stopped && s3->stopped())
+			return false;
+		nanosleep(&step, NULL);
+	}
+	return true;
+}
+
+int s3_perform(struct s3 *s3, struct s3_request *request)
+{
+	long after = 0;
+	int r = 1;
+
+	request->limit = request->limit ? request->limit : S3_LIMIT;
+	for (unsigned try = 0; r == 1 && try < s3->tries; try++) {
+		if (try && (!pause_before(s3, try - 1, after) || request->anyway))
+			return -EINTR;
+		r = try_once(s3, request, &after);
+	}
+	return r == 1 ? -EIO : r;
+}

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef BACKEND_S3_H
+#define BACKEND_S3_H
+
+/*
+ * Requests to a bucket, signed by AWS's version 4.  They are in the plugin sessfs-s3
+ * (backend/plugin.h), with libcurl and libcrypto; the program itself links neither.
+ *
+ * Credentials come from the environment, from ~/.aws or for a token of web identity, and are
+ * renewed in time; nothing prints them.  A request is tried again, after a growing pause with
+ * jitter, when the server is busy (429, 5xx), out of reach, or cuts an answer off.
+ *
+ * Between opening and closing, several threads at a time may call the others, each with requests of
+ * a lane of its own.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "backend/base/buf.h"
+
+enum s3_style {
+	S3_STYLE_AUTO, /* by path at an endpoint that was named, else by host */
+	S3_STYLE_PATH,
+	S3_STYLE_HOST,
+};
+
+/* Borrowed while it is opened. */
+struct s3_options {
+	const char *bucket;
+	const char *endpoint; /* "http[s]://host[:port]"; NULL: the environment's, else AWS's */
+	const char *region;   /* NULL: the environment's, else us-east-1 */
+	enum s3_style style;
+	bool (*stopped)(void); /* true: requests end with -EINTR */
+};
+
+enum {
+	S3_PAIRS = 5,
+	S3_HEADERS = 4,
+	S3_ETAG = 96,
+	S3_HASH = 65,
+	S3_LIMIT = 32 << 20,
+	S3_LANES = 32
+};
+
+/* Borrowed; value is encoded when it is sent. */
+struct s3_pair {
+	const char *name; /* NULL: the end */
+	struct bytes value;
+};
+
+/* One request.  All else than what is set is zeros before; s3_request_done() releases it. */
+struct s3_request {
+	const char *method;
+	struct bytes key;		 /* borrowed, as it is; empty: the bucket */
+	const char *url;		 /* another server's, unsigned; NULL: by key */
+	struct s3_pair query[S3_PAIRS];	 /* in the order of their names */
+	const char *headers[S3_HEADERS]; /* "name: value"; NULL: the end */
+	struct bytes body;		 /* of a PUT or POST, borrowed */
+	bool anyway;			 /* also when it is to stop */
+	unsigned lane;			 /* whose connection it uses */
+	uint64_t limit;			 /* bytes that an answer may have; 0: S3_LIMIT */
+	/* The answer: */
+	int status;	      /* HTTP's; 0: there was none */
+	struct buf data;      /* without the frame that a streamed upload may have left */
+	uint64_t size;	      /* its Content-Length, of a HEAD, too */
+	time_t modified;      /* -1: not known */
+	char etag[S3_ETAG];   /* without quotes, as everywhere */
+	char sha256[S3_HASH]; /* x-amz-meta-sha256, or "" */
+	char *why;	      /* a sentence when it has failed */
+};
+
+/* An object in a listing, borrowed. */
+struct s3_object {
+	struct bytes key;
+	const char *etag;
+	uint64_t size;
+};
+typedef int s3_object_fn(void *arg, const struct s3_object *object);
+
+struct s3;
+struct s3_ops {
+	/* 0, or -errno and a sentence.  Sends nothing.  ret_place: "scheme://host[:port]", which
+	 * lives as long. */
+	int (*open)(const struct s3_options *options, struct s3 **ret_s3, const char **ret_place,
+		    char **ret_why);
+	void (*close)(struct s3 *s3); /* NULL is fine */
+	/* 0, or -errno and request->why: -ENOENT (404), -EEXIST (412: a condition does not hold),
+	 * -EACCES (403 and what is wrong with credentials), -EFBIG, -EINTR, -EINVAL (other 4xx),
+	 * -EIO (after the last try). */
+	int (*perform)(struct s3 *s3, struct s3_request *request);
+	/* The objects whose keys begin with a prefix, page by page, in the server's order; fn
+	 * returns 0 to go on, and is called between two requests. */
+	int (*list)(struct s3 *s3, struct bytes prefix, s3_object_fn *fn, void *arg,
+		    char **ret_why);
+	/* The text of the first element of that name in an answer, appended with a NUL that does
+	 * not count; -ENOENT. */
+	int (*text)(struct bytes xml, const char *name, struct buf *text);
+	/* SHA-256 in pieces: begun with NULL, and ended with ret_text, in hexadecimal digits; ""
+	 * when the library does not offer it. */
+	void *(*sha256)(void *digest, struct bytes data, char ret_text[S3_HASH]);
+};
+extern const struct s3_ops s3_ops;
+
+static inline void s3_request_done(struct s3_request *request)
+{
+	buf_done(&request->data);
+	free(request->why);
+}
+
+#endif

@@ -1,0 +1,421 @@
+/* SPDX-License-Identifier: MIT */
+/* What is to be done about one file and its objects. */
+#include <errno.h>
+#include <stdio.h>
+#include <sys/random.h>
+
+#include "backend/base/cleanup.h"
+#include "backend/base/digest.h"
+#include "backend/base/log.h"
+#include "backend/base/moment.h"
+#include "fs/base/lines.h"
+#include "src/bucket/sync.h"
+#include "src/exchange/document.h"
+#include "src/exchange/import.h"
+
+enum { BLOCK = 256 << 10, OBJECT_MAX = 256 << 20 };
+
+/* ---- Content ---- */
+
+int task_read(struct task *task)
+{
+	struct access_file *file = NULL;
+	size_t before;
+	int r;
+
+	if (!*task->stamp)
+		return 0;
+	r = access_file_open(task->sync->access, task->path, ACCESS_FILE_READ, &file);
+	do {
+		before = task->local.size;
+		if (r == 0)
+			r = access_file_read(file, BLOCK, &task->local);
+	} while (r == 0 && task->local.size > before && task->local.size <= OBJECT_MAX);
+	access_file_drop(file);
+	if (r == -ENOENT)
+		*task->stamp = '\0';
+	return r == -ENOENT ? 0 : r;
+}
+
+/* Whether a text is what an object of this form holds: JSON, or lines of it. */
+static bool is_sound(enum bucket_form form, struct bytes text)
+{
+	struct line line;
+
+	if (form == FORM_DOCUMENT)
+		return json_valid(text, NULL);
+	while (form != FORM_TEXT && lines_next(&text, &line))
+		if (!json_valid(line.text, NULL))
+			return false;
+	return true;
+}
+
+/* An object, as the file has it; -EINVAL: it is not of this form. */
+static int to_file(enum bucket_form form, struct buf *object)
+{
+	_cleanup_(buf_done) struct buf array = { 0 };
+	struct bytes text;
+
+	if (form == FORM_LIST) {
+		array = *object;
+		*object = (struct buf){ 0 };
+		text = buf_bytes(&array);
+		while (text.size && strchr(" \t\r\n", *text.data))
+			text = bytes_make(text.data + 1, text.size - 1);
+		return json_valid(text, NULL) && document_is_list(text) ?
+			       document_content(text, object) :
+			       -EINVAL;
+	}
+	if (form == FORM_PARTS && object->size && object->data[object->size - 1] != '\n' &&
+	    buf_append_byte(object, '\n') < 0)
+		return -ENOMEM;
+	return is_sound(form, buf_bytes(object)) ? 0 : -EINVAL;
+}
+
+/* The lines of a list, as its object has them. */
+static int to_array(struct bytes text, struct buf *object)
+{
+	struct line line;
+	int r = buf_append_byte(object, '[');
+
+	while (r == 0 && lines_next(&text, &line)) {
+		if (object->size > 1)
+			r = buf_append_byte(object, ',');
+		if (r == 0)
+			r = buf_append_bytes(object, line.text);
+	}
+	return r < 0 ? r : buf_append_byte(object, ']');
+}
+
+/* So many lines from the beginning of a text, and how many there were. */
+static struct bytes cut_lines(struct bytes *text, int64_t most, int64_t *ret_lines)
+{
+	struct bytes cut = bytes_make(text->data, 0);
+	struct line line;
+
+	for (*ret_lines = 0; *ret_lines < most && lines_next(text, &line); (*ret_lines)++)
+		cut.size += line.size;
+	return cut;
+}
+
+/* ---- Objects ---- */
+
+/* 1, or -ENOMEM. */
+static int part_leave_out(const struct task *task, struct part *part, const char *why)
+{
+	part->why = str_printf("s3://%s/%s: %s, so it is left out", task->sync->bucket->name,
+			       part->key.data, why);
+	return part->why ? 1 : -ENOMEM;
+}
+
+/* One request about the object, which gets the ETag of the answer: 0; 1: it is not there any more,
+ * or is left out; -EEXIST: a condition does not hold; or -errno when going on is useless. */
+static int part_ask(struct task *task, struct part *part, struct s3_request *request)
+{
+	const struct bucket *bucket = task->sync->bucket;
+	int r;
+
+	request->key = buf_bytes(&part->key);
+	request->lane = task->lane;
+	r = bucket->ops->perform(bucket->s3, request);
+	snprintf(part->etag, S3_ETAG, "%s", r == 0 ? request->etag : "");
+	if (r < 0 && r != -EEXIST && r != -ENOENT)
+		part->why = steal_ptr(request->why);
+	return r == -ENOENT || r == -EFBIG || r == -EINVAL ? 1 : r;
+}
+
+/* The object as the file has it: as part_ask(). */
+static int part_fetch(struct task *task, struct part *part)
+{
+	_cleanup_(s3_request_done) struct s3_request request = { .method = "GET",
+								 .limit = OBJECT_MAX };
+	int r;
+
+	if (part->fetched)
+		return 0;
+	if (part->size > OBJECT_MAX)
+		return part_leave_out(task, part, "it is larger than 256 MiB");
+	r = part_ask(task, part, &request);
+	if (r != 0)
+		return r;
+	buf_done(&part->there);
+	part->there = request.data;
+	request.data = (struct buf){ 0 };
+	part->modified = request.modified;
+	r = to_file(task->form, &part->there);
+	part->fetched = r == 0;
+	return r == -EINVAL ? part_leave_out(task, part, "it is not JSON of this layout") : r;
+}
+
+/* Finds out whether the object is what the file has. */
+static int part_compare(struct task *task, struct part *part)
+{
+	int r = part_fetch(task, part);
+
+	part->move = r != 0					      ? MOVE_NONE :
+		     bytes_equal(buf_bytes(&part->there), part->here) ? MOVE_SAME :
+									MOVE_CONFLICT;
+	return MIN(r, 0);
+}
+
+/* Puts or deletes the object. */
+static int part_send(struct task *task, struct part *part)
+{
+	const bool drops = part->move == MOVE_DROP;
+	_cleanup_(buf_done) struct buf array = { 0 };
+	_cleanup_(freep) char *match =
+		str_printf(*part->etag ? "If-Match: \"%s\"" : "If-None-Match: *", part->etag);
+	_cleanup_(s3_request_done) struct s3_request request = {
+		.method = drops ? "DELETE" : "PUT", .headers = { drops ? NULL : match }
+	};
+	int r = match ? 0 : -ENOMEM;
+
+	if (!drops && !is_sound(task->form, part->here))
+		return part_leave_out(task, part, "its file is not JSON");
+	if (r == 0 && !drops && task->form == FORM_LIST)
+		r = to_array(part->here, &array);
+	if (!drops)
+		request.body = task->form == FORM_LIST ? buf_bytes(&array) : part->here;
+	if (r == 0)
+		r = part_ask(task, part, &request);
+	if (drops || (r != -EEXIST && !(r == 1 && request.status == 404)))
+		return r;
+	/* Another one was faster, or our own first try was carried out and its answer lost. */
+	part->fetched = false;
+	r = part_compare(task, part);
+	if (part->move == MOVE_NONE)
+		part->move = MOVE_CONFLICT;
+	return r;
+}
+
+/* ---- What is to be done ---- */
+
+/* By the two versions of the file's content and the two of the object. */
+static enum move part_judge(const struct sync *sync, const struct part *part)
+{
+	char digest[SYNC_DIGEST] = "";
+
+	if (part->is_here)
+		sync_digest(part->here, digest);
+	const bool here_changed = strcmp(digest, part->digest) != 0;
+	const bool there_changed = strcmp(part->etag, part->known) != 0;
+	const bool source = sync->up ? part->is_here : *part->etag;
+	const bool target = sync->up ? *part->etag : part->is_here;
+
+	if (!source && target && !sync->drop)
+		return MOVE_NONE;
+	if (sync->up ? !here_changed : !there_changed)
+		return source && !here_changed && !there_changed ? MOVE_SAME : MOVE_NONE;
+	if (sync->up ? !there_changed : !here_changed)
+		return source ? MOVE_BRING : MOVE_DROP;
+	return source && target ? MOVE_COMPARE : source || target ? MOVE_CONFLICT : MOVE_SAME;
+}
+
+/* The object of a file that has none yet, or of lines that no part has. */
+static int add_new(struct task *task, struct bytes here)
+{
+	_cleanup_(buf_done) struct buf key = { 0 };
+	int64_t now = time_now() / 1000000;
+	enum bucket_form form;
+	uint32_t random = 0;
+	struct part *part;
+	int r = layout_turn(task->sync->layout, bytes_str(task->path), false, NULL, &key, &form);
+
+	/* Behind all others, by its name. */
+	for (size_t i = 0; i < task->count; i++) {
+		const char *name = strstr(task->parts[i].key.data, "/part-");
+
+		now = MAX(now, name ? strtoll(name + strlen("/part-"), NULL, 10) + 1 : 0);
+	}
+	if (r < 0 || task_add(task, &part) < 0 ||
+	    getrandom(&random, sizeof(random), 0) != sizeof(random))
+		return -ENOMEM;
+	part->here = here;
+	part->is_here = true;
+	r = buf_printf(&part->key, "%.*s%s", (int)task->sync->base.size, task->sync->base.data,
+		       key.data);
+	return r < 0 || form != FORM_PARTS ? r :
+					     buf_printf(&part->key, "%013lld-%06x.jsonl",
+							(long long)now, random & 0xffffff);
+}
+
+/* Which lines of the file belong to which object. */
+static int split(struct task *task)
+{
+	struct bytes rest = buf_bytes(&task->local), whole;
+	const bool parts = task->form == FORM_PARTS, is_here = *task->stamp;
+	int64_t lines;
+	int r = 0;
+
+	for (size_t i = 0; r >= 0 && i < task->count; i++) {
+		struct part *part = &task->parts[i];
+		struct bytes text;
+
+		part->is_here = is_here;
+		if (!parts) {
+			part->lines = INT64_MAX;
+		} else if (!*part->known) {
+			/* Lines that another run has exported may be here already. */
+			r = part_fetch(task, part);
+			text = buf_bytes(&part->there);
+			part->is_here = r == 0 && text.size && bytes_starts_with(rest, text);
+			cut_lines(&text, part->is_here ? INT64_MAX : 0, &part->lines);
+		}
+		part->here = cut_lines(&rest, part->lines, &lines);
+	}
+	whole = parts ? lines_whole(rest) : rest;
+	task->tail = rest;
+	if (r < 0 || !task->sync->up || !is_here || !(whole.size || (!parts && !task->count)))
+		return MIN(r, 0);
+	task->tail = bytes_make(rest.data + whole.size, rest.size - whole.size);
+	return add_new(task, whole);
+}
+
+void task_ask(struct task *task)
+{
+	const struct sync *sync = task->sync;
+	int r = split(task);
+
+	for (size_t i = 0; r >= 0 && i < task->count; i++) {
+		struct part *part = &task->parts[i];
+
+		part->replaces = part->is_here && *part->etag;
+		part->move = part->why ? MOVE_NONE : part_judge(sync, part);
+		if (part->move == MOVE_COMPARE)
+			r = part_compare(task, part);
+		else if (!sync->dry && sync->up &&
+			 (part->move == MOVE_BRING || part->move == MOVE_DROP))
+			r = part_send(task, part);
+		else if (!sync->dry && part->move == MOVE_BRING)
+			r = part_fetch(task, part);
+		if (part->why || (r == 1 && !sync->up))
+			part->move = MOVE_NONE;
+	}
+	task->error = MIN(r, 0);
+}
+
+/* ---- The file ---- */
+
+/* The file as it is to be, from what is here and what has come.  1, after a sentence: it is left as
+ * it is. */
+static int write_local(struct task *task)
+{
+	struct sync *sync = task->sync;
+	_cleanup_(buf_done) struct buf content = { 0 };
+	struct copier_entry entry = { .path = task->path, .name = task->path };
+	bool changes = false, stays = task->tail.size;
+	const char *why = NULL;
+	char now[SYNC_STAMP];
+	time_t modified = 0;
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < task->count; i++) {
+		const struct part *part = &task->parts[i];
+		const bool comes = part->move == MOVE_BRING;
+		const bool is_kept = part->is_here && !comes && part->move != MOVE_DROP;
+
+		changes |= comes || part->move == MOVE_DROP;
+		stays |= comes || is_kept;
+		modified = comes ? MAX(modified, part->modified) : modified;
+		if (comes || is_kept)
+			r = buf_append_bytes(&content,
+					     comes ? buf_bytes(&part->there) : part->here);
+	}
+	if (r < 0 || !changes)
+		return r;
+	r = buf_append_bytes(&content, task->tail);
+	if (sync_stamp(sync, task->path, now) < 0 || strcmp(now, task->stamp) != 0)
+		why = "it has changed meanwhile; the next run looks again";
+	else if (stays && import_is_view(&sync->copier, task->path) == 1)
+		why = "it has the name of a view, so it is not imported";
+	if (why)
+		r = copier_refuse(&sync->copier, "%s: %s: %s", sync->copier.store, task->path, why);
+	if (r < 0 || why)
+		return r < 0 ? r : 1;
+	entry.data = buf_bytes(&content);
+	entry.st.st_mode = S_IFREG | 0644;
+	entry.st.st_size = (off_t)content.size;
+	entry.st.st_atim.tv_sec = entry.st.st_mtim.tv_sec = modified;
+	entry.set = modified > 0 ? ACCESS_SET_TIMES : 0;
+	r = stays ? copier_file(&sync->copier, &entry) :
+		    access_remove(sync->access, task->path, false);
+	if (r < 0)
+		return copier_fail(&sync->copier, &entry, r) < 0 ? r : 1;
+	return sync_stamp(sync, task->path, task->stamp);
+}
+
+/* What is done, or would be. */
+static void part_tell(struct sync *sync, const struct part *part)
+{
+	const char *const words[] = { [MOVE_BRING] = sync->up ? "upload" : "download",
+				      [MOVE_DROP] = "delete",
+				      [MOVE_CONFLICT] = "conflict" };
+	const char *key = part->key.data;
+
+	if (part->move == MOVE_CONFLICT)
+		log_error("s3://%s/%s: it has changed here and in the bucket; nothing was "
+			  "overwritten",
+			  sync->bucket->name, key);
+	if (!sync->dry || !words[part->move])
+		return;
+	WITH_PROGRESS_HELD;
+	if (sync->copier.list.json)
+		say_item(&sync->copier.list, json_pack("{ss so}", "action", words[part->move],
+						       "key", say_json_name(key, strlen(key))));
+	else
+		printf("%-10s  %s\n", words[part->move], key);
+}
+
+/* Counts what was done with a part, and keeps in mind that both sides are the same. */
+static int part_finish(struct task *task, struct part *part, bool is_last)
+{
+	struct sync *sync = task->sync;
+	const bool comes = part->move == MOVE_BRING && !sync->up;
+	struct bytes here = comes ? buf_bytes(&part->there) : part->here;
+	char digest[SYNC_DIGEST] = "";
+
+	sync->counts[SYNC_CREATED] += part->move == MOVE_BRING && !part->replaces;
+	sync->counts[SYNC_REPLACED] += part->move == MOVE_BRING && part->replaces;
+	sync->counts[SYNC_DELETED] += part->move == MOVE_DROP;
+	sync->counts[SYNC_CONFLICTS] += part->move == MOVE_CONFLICT;
+	sync->copier.bytes += part->move == MOVE_BRING && sync->up ? here.size : 0;
+	part_tell(sync, part);
+	if (sync->dry || part->move == MOVE_NONE || part->move == MOVE_CONFLICT)
+		return 0;
+	if (part->move == MOVE_DROP)
+		*part->etag = '\0';
+	else if (*part->etag)
+		sync_digest(here, digest);
+	/* Of a file with many parts only the last one brings its new stamp. */
+	if (part->move == MOVE_SAME && !is_last && strcmp(part->etag, part->known) == 0 &&
+	    strcmp(digest, part->digest) == 0)
+		return 0;
+	snprintf(part->known, S3_ETAG, "%s", part->etag);
+	snprintf(part->digest, SYNC_DIGEST, "%s", digest);
+	cut_lines(&here, INT64_MAX, &part->lines);
+	return sync_keep(sync, task, part);
+}
+
+int task_finish(struct task *task)
+{
+	struct sync *sync = task->sync;
+	bool same = task->count;
+	const char *why = NULL;
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < task->count; i++) {
+		why = task->parts[i].why ? task->parts[i].why : why;
+		if (task->parts[i].why && !task->error)
+			r = copier_refuse(&sync->copier, "%s", why);
+	}
+	if (task->error)
+		return say_why(why, task->error);
+	if (r == 0 && !sync->up && !sync->dry)
+		r = write_local(task);
+	for (size_t i = 0; r == 0 && i < task->count; i++) {
+		same &= task->parts[i].move == MOVE_SAME && *task->parts[i].etag;
+		r = part_finish(task, &task->parts[i], i + 1 == task->count);
+	}
+	sync->counts[SYNC_UNCHANGED] += r == 0 && same;
+	return MIN(r, 0);
+}

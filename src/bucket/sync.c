@@ -1,0 +1,563 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What is known of both sides lies in a temporary database, so memory does not grow with it.  What
+ * was last the same is kept in the store, in an ordinary file at its root with a line for each
+ * change.  It is no more than a help: where a line is missing or wrong, contents are compared.
+ *
+ * What differs is carried over by many files at a time, each of which asks the bucket in a thread,
+ * and the store before and after that, in its turn.  In an export these are files of different
+ * folders, so numbered messages appear in their order.
+ */
+#include "src/bucket/sync.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <sqlite3.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+
+#include "backend/base/array.h"
+#include "backend/base/cleanup.h"
+#include "backend/base/digest.h"
+#include "backend/base/moment.h"
+#include "fs/base/layout.h"
+#include "fs/base/lines.h"
+#include "src/user/stop.h"
+
+enum {
+	BATCH = 128,	     /* files at a time */
+	STACK = 256 << 10,   /* of a thread */
+	HELD_MAX = 16 << 20, /* bytes of contents in memory before no file is added to a batch */
+	FLUSH = 16 << 10,    /* bytes of lines that are kept at once */
+	LINE_FIELDS = 5,
+	LINES_LEAST = 1000, /* before they are written anew */
+};
+
+static const char kept_names[] = ".sessfs-s3-"; /* of files at the root begin so */
+
+enum text {
+	ADD,
+	KNOW,
+	KNOW_FILE,
+	DROP,
+	COUNT,
+	NEXT,
+	PARTS,
+	KNOWN,
+};
+
+/* A file has the key ''; now and known are its stamps, or an object's ETags. */
+static const char schema[] =
+	"PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA cache_size = -4096;"
+	"CREATE TABLE entry (path TEXT, key TEXT, now TEXT, size INTEGER, known TEXT, digest TEXT,"
+	" lines INTEGER, PRIMARY KEY (path, key)) WITHOUT ROWID;"
+	"CREATE TABLE task (folder TEXT, rank INTEGER, path TEXT, need INTEGER); BEGIN";
+
+static const char forget[] = "UPDATE entry SET now = NULL, size = NULL WHERE now IS NOT NULL";
+
+static const char find[] = "DELETE FROM task; INSERT INTO task SELECT folder, row_number() OVER "
+			   "(PARTITION BY folder ORDER BY length(path), path), path, need FROM "
+			   "(SELECT path, rtrim(path, replace(path, '/', '')) AS folder, "
+			   "sum(iif(key = '' OR now IS NOT known, size, 0)) AS need "
+			   "FROM entry GROUP BY path HAVING max(now IS NOT known))";
+
+static const char *const texts[SYNC_TEXTS] = {
+	[ADD] = "INSERT INTO entry (path, key, now, size) VALUES (?, ?, ?, ?) "
+		"ON CONFLICT DO UPDATE SET now = excluded.now, size = excluded.size",
+	[KNOW] = "INSERT INTO entry (path, key, known, digest, lines) VALUES (?, ?, ?, ?, ?) "
+		 "ON CONFLICT DO UPDATE SET known = excluded.known, digest = excluded.digest, "
+		 "lines = excluded.lines",
+	[KNOW_FILE] = "INSERT INTO entry (path, key, known) VALUES (?, '', nullif(?, '')) "
+		      "ON CONFLICT DO UPDATE SET known = excluded.known",
+	[DROP] = "DELETE FROM entry WHERE path = ? AND key = ?",
+	[COUNT] = "SELECT (SELECT count(*) FROM task), count(DISTINCT path) FROM entry "
+		  "WHERE now IS NOT NULL AND path NOT IN (SELECT path FROM task)",
+	[NEXT] = "SELECT rank, path, need FROM task ORDER BY iif(?1, rank, folder), "
+		 "iif(?1, folder, rank)",
+	[PARTS] = "SELECT key, now, size, known, digest, lines FROM entry WHERE path = ? AND "
+		  "ifnull(now, known) IS NOT NULL ORDER BY key",
+	[KNOWN] = "SELECT printf('%s\t%s\t%s\t%d\t%s\n', key, known, digest, lines, (SELECT known "
+		  "FROM entry AS file WHERE file.path = entry.path AND file.key = '')) "
+		  "FROM entry WHERE key <> '' AND known IS NOT NULL",
+};
+
+/* ---- Statements ---- */
+
+static int sync_error(const struct sync *sync)
+{
+	const int code = sqlite3_errcode(sync->db) & 0xff;
+
+	return code == SQLITE_FULL ? -ENOSPC : code == SQLITE_NOMEM ? -ENOMEM : -EIO;
+}
+
+static int sync_step(struct sync *sync, enum text text)
+{
+	const int code = sqlite3_step(sync->statements[text]);
+
+	if (code != SQLITE_ROW)
+		sqlite3_reset(sync->statements[text]);
+	return code == SQLITE_ROW ? 1 : code == SQLITE_DONE ? 0 : sync_error(sync);
+}
+
+/* Each letter of types is one value: s: a string, i: int64_t.  1: there is a row. */
+static int sync_ask(struct sync *sync, enum text text, const char *types, ...)
+{
+	sqlite3_stmt **statement = &sync->statements[text];
+	va_list args;
+
+	if (!*statement && sqlite3_prepare_v3(sync->db, texts[text], -1, SQLITE_PREPARE_PERSISTENT,
+					      statement, NULL) != SQLITE_OK)
+		return sync_error(sync);
+	sqlite3_reset(*statement);
+	va_start(args, types);
+	for (int i = 1; types[i - 1]; i++) {
+		if (types[i - 1] == 's')
+			sqlite3_bind_text(*statement, i, va_arg(args, const char *), -1,
+					  SQLITE_TRANSIENT);
+		else
+			sqlite3_bind_int64(*statement, i, va_arg(args, int64_t));
+	}
+	va_end(args);
+	return sync_step(sync, text);
+}
+
+static const char *column(struct sync *sync, enum text text, int place)
+{
+	const unsigned char *value = sqlite3_column_text(sync->statements[text], place);
+
+	return value ? (const char *)value : "";
+}
+
+static uint64_t column_number(struct sync *sync, enum text text, int place)
+{
+	return (uint64_t)sqlite3_column_int64(sync->statements[text], place);
+}
+
+/* ---- Both sides ---- */
+
+void sync_digest(struct bytes bytes, char ret_digest[SYNC_DIGEST])
+{
+	static const uint8_t key[16];
+	uint8_t digest[DIGEST_SIZE];
+
+	digest_make(key, bytes, digest);
+	for (size_t i = 0; i < DIGEST_SIZE; i++)
+		snprintf(ret_digest + 2 * i, 3, "%02x", digest[i]);
+}
+
+static int sync_exec(struct sync *sync, const char *sql)
+{
+	return sqlite3_exec(sync->db, sql, NULL, NULL, NULL) == SQLITE_OK ? 0 : sync_error(sync);
+}
+
+/* A file's path, or an object's key behind the base. */
+static int add(struct sync *sync, const char *name, bool is_object, const char *version,
+	       uint64_t size)
+{
+	_cleanup_(buf_done) struct buf to = { 0 };
+	enum bucket_form form;
+	int r = layout_turn(sync->layout, bytes_str(name), is_object, sync->glob, &to, &form);
+
+	if (r == -EINVAL)
+		return copier_refuse(&sync->copier, "%s: %s, so it is left out", name,
+				     is_object ? "no file can have this name" :
+						 "the layout has another meaning for this name");
+	sync->copier.left += r == 0 && (is_object || sync->up);
+	return r <= 0 ? r :
+			sync_ask(sync, ADD, "sssi", is_object ? to.data : name,
+				 is_object ? name : "", version, (int64_t)size);
+}
+
+static int add_object(void *arg, const struct s3_object *object)
+{
+	struct sync *sync = arg;
+	const size_t base = sync->base.size, size = object->key.size - base;
+	_cleanup_(freep) char *key = NULL;
+
+	if (!bytes_starts_with(object->key, buf_bytes(&sync->base)))
+		return 0;
+	key = bytes_dup(bytes_make(object->key.data + base, size));
+	if (!key || stop_wanted())
+		return key ? -EINTR : -ENOMEM;
+	return strlen(key) == size ? add(sync, key, true, object->etag, object->size) : 0;
+}
+
+static void stamp_of(const struct stat *st, char ret_stamp[SYNC_STAMP])
+{
+	snprintf(ret_stamp, SYNC_STAMP, "%lld %lld", (long long)st->st_size,
+		 (long long)time_join(st->st_ctim));
+}
+
+int sync_stamp(struct sync *sync, const char *path, char ret_stamp[SYNC_STAMP])
+{
+	struct stat st;
+	int r = access_stat(sync->access, path, &st);
+
+	*ret_stamp = '\0';
+	if (r == 0)
+		stamp_of(&st, ret_stamp);
+	return r == -ENOENT ? 0 : r;
+}
+
+static int add_file(struct copier *census, struct copier_entry *entry)
+{
+	char stamp[SYNC_STAMP];
+
+	if (!S_ISREG(entry->st.st_mode) ||
+	    strncmp(entry->path, kept_names, strlen(kept_names)) == 0)
+		return 0;
+	stamp_of(&entry->st, stamp);
+	return add(census->arg, entry->path, false, stamp, (uint64_t)entry->st.st_size);
+}
+
+static int look_at_both(struct sync *sync)
+{
+	static const struct copier_sink sink = { .leaf = add_file };
+	struct copier census = {
+		.from = sync->access, .store = sync->copier.store, .sink = &sink, .arg = sync
+	};
+	int r = sync_exec(sync, forget);
+
+	sync->copier.left = 0;
+	if (r == 0)
+		r = bucket_list(sync->bucket, buf_bytes(&sync->base), add_object, sync);
+	if (r == 0 && sync->access)
+		r = copier_run(&census);
+	/* What could not be read would look as if it had been removed. */
+	return r == 0 && census.failed ? -EIO : r;
+}
+
+/* ---- Tasks ---- */
+
+void task_done(struct task *task)
+{
+	for (size_t i = 0; i < task->count; i++) {
+		buf_done(&task->parts[i].key);
+		buf_done(&task->parts[i].there);
+		free(task->parts[i].why);
+	}
+	free(task->parts);
+	free(task->path);
+	buf_done(&task->local);
+	*task = (struct task){ 0 };
+}
+
+int task_add(struct task *task, struct part **ret_part)
+{
+	if (ARRAY_ROOM(task->parts, task->count, task->room) < 0)
+		return -ENOMEM;
+	*ret_part = &task->parts[task->count++];
+	**ret_part = (struct part){ 0 };
+	return 0;
+}
+
+/* The file, or a part of it. */
+static int take_row(struct sync *sync, struct task *task)
+{
+	const char *key = column(sync, PARTS, 0);
+	struct part *part;
+
+	if (!*key) {
+		snprintf(task->stamp, SYNC_STAMP, "%s", column(sync, PARTS, 1));
+		return 0;
+	}
+	if (task_add(task, &part) < 0 ||
+	    buf_printf(&part->key, "%.*s%s", (int)sync->base.size, sync->base.data, key) < 0)
+		return -ENOMEM;
+	snprintf(part->etag, S3_ETAG, "%s", column(sync, PARTS, 1));
+	part->size = column_number(sync, PARTS, 2);
+	snprintf(part->known, S3_ETAG, "%s", column(sync, PARTS, 3));
+	snprintf(part->digest, SYNC_DIGEST, "%s", column(sync, PARTS, 4));
+	part->lines = (int64_t)column_number(sync, PARTS, 5);
+	return 0;
+}
+
+static int sync_next(struct sync *sync, bool is_first, struct task *task)
+{
+	_cleanup_(buf_done) struct buf key = { 0 };
+	int r;
+
+	if (!sync->waits ||
+	    (sync->up && !is_first && (int64_t)column_number(sync, NEXT, 0) != sync->rank))
+		return 0;
+	sync->rank = (int64_t)column_number(sync, NEXT, 0);
+	*task = (struct task){ .path = strdup(column(sync, NEXT, 1)),
+			       .need = column_number(sync, NEXT, 2) };
+	r = sync_step(sync, NEXT);
+	sync->waits = r == 1;
+	if (r >= 0)
+		r = task->path ? layout_turn(sync->layout, bytes_str(task->path), false, NULL, &key,
+					     &task->form) :
+				 -ENOMEM;
+	if (r >= 0)
+		r = sync_ask(sync, PARTS, "s", task->path);
+	for (; r == 1; r = r < 0 ? r : sync_step(sync, PARTS))
+		r = take_row(sync, task);
+	return r < 0 ? r : 1;
+}
+
+/* ---- What is kept ---- */
+
+static int know(struct sync *sync, const char *path, const char *key, const char *etag,
+		const char *digest, int64_t lines, const char *stamp)
+{
+	int r = *etag ? sync_ask(sync, KNOW, "ssssi", path, key, etag, digest, lines) :
+			sync_ask(sync, DROP, "ss", path, key);
+
+	return r < 0 ? r : sync_ask(sync, KNOW_FILE, "ss", path, stamp);
+}
+
+/* Adds the news, or writes all anew. */
+static int write_lines(struct sync *sync, enum access_how how)
+{
+	struct access_file *file = NULL;
+	int r = access_file_open(sync->access, sync->file, how, &file);
+
+	if (r == 0) {
+		access_file_sync_later(file);
+		r = access_file_write(file, buf_bytes(&sync->news));
+	}
+	if (r == 0 && how == ACCESS_FILE_REPLACE)
+		r = sync_ask(sync, KNOWN, "");
+	for (; r == 1; r = r < 0 ? r : sync_step(sync, KNOWN))
+		r = access_file_write(file, bytes_str(column(sync, KNOWN, 0)));
+	if (r < 0)
+		access_file_drop(file);
+	else
+		r = access_file_save(file);
+	buf_clear(&sync->news);
+	return r;
+}
+
+static int flush_lines(struct sync *sync)
+{
+	int r = sync->access && sync->news.size ? write_lines(sync, ACCESS_FILE_APPEND) : 0;
+
+	return r < 0 ? say_why(NULL, r) : 0;
+}
+
+int sync_keep(struct sync *sync, const struct task *task, const struct part *part)
+{
+	const char *key = part->key.data + sync->base.size;
+	int r = know(sync, task->path, key, part->known, part->digest, part->lines, task->stamp);
+
+	sync->lines++;
+	if (r == 0)
+		r = buf_printf(&sync->news, "%s\t%s\t%s\t%lld\t%s\n", key, part->known,
+			       part->digest, (long long)part->lines, task->stamp);
+	return r == 0 && sync->news.size >= FLUSH ? flush_lines(sync) : r;
+}
+
+static int read_line(struct sync *sync, char *line)
+{
+	char *fields[LINE_FIELDS];
+	_cleanup_(buf_done) struct buf path = { 0 };
+	enum bucket_form form;
+	int r;
+
+	sync->lines++;
+	for (size_t i = 0; i < LINE_FIELDS; i++)
+		if (!(fields[i] = strsep(&line, "\t")))
+			return 0;
+	r = layout_turn(sync->layout, bytes_str(fields[0]), true, sync->glob, &path, &form);
+	if (r <= 0)
+		return r == -ENOMEM ? r : 0;
+	return know(sync, path.data, fields[0], fields[1], fields[2], strtoll(fields[3], NULL, 10),
+		    fields[4]);
+}
+
+static int read_lines(struct sync *sync)
+{
+	_cleanup_(access_file_dropp) struct access_file *file = NULL;
+	_cleanup_(buf_done) struct buf text = { 0 };
+	size_t before, whole;
+	int r = access_file_open(sync->access, sync->file, ACCESS_FILE_READ, &file);
+
+	if (r < 0)
+		return r == -ENOENT ? 0 : r;
+	do {
+		before = text.size;
+		r = access_file_read(file, FLUSH, &text);
+		before = text.size - before;
+		whole = lines_whole(buf_bytes(&text)).size;
+		for (char *line = text.data, *end; r == 0 && line < text.data + whole; line = end) {
+			end = (char *)memchr(line, '\n', whole) + 1;
+			end[-1] = '\0';
+			r = read_line(sync, line);
+		}
+		buf_consume(&text, whole);
+	} while (r == 0 && before);
+	return r;
+}
+
+/* When most of its lines say what is no longer so, it is written anew.  Lines of other sessions are
+ * not known in a run for some, and stay. */
+static int shorten(struct sync *sync)
+{
+	uint64_t alive = 0;
+	int r = 1;
+
+	if (sync->glob || sync->lines < LINES_LEAST)
+		return 0;
+	for (r = sync_ask(sync, KNOWN, ""); r == 1; r = sync_step(sync, KNOWN))
+		alive++;
+	if (r < 0 || sync->lines < 2 * alive + LINES_LEAST)
+		return r;
+	sync->lines = alive;
+	return write_lines(sync, ACCESS_FILE_REPLACE);
+}
+
+/* ---- What differs ---- */
+
+struct batch {
+	struct task tasks[BATCH];
+	unsigned count;
+	atomic_uint next, lanes;
+};
+
+static void batch_done(struct batch *batch)
+{
+	while (batch->count)
+		task_done(&batch->tasks[--batch->count]);
+}
+
+static void *run_lane(void *arg)
+{
+	struct batch *batch = arg;
+	const unsigned lane = atomic_fetch_add(&batch->lanes, 1);
+
+	for (unsigned i; (i = atomic_fetch_add(&batch->next, 1)) < batch->count;) {
+		batch->tasks[i].lane = lane;
+		task_ask(&batch->tasks[i]);
+	}
+	return NULL;
+}
+
+static int run_lanes(struct batch *batch)
+{
+	pthread_t threads[S3_LANES];
+	unsigned started = 0;
+	pthread_attr_t attr;
+	int r = 0;
+
+	pthread_attr_init(&attr);
+	pthread_attr_setstacksize(&attr, STACK);
+	while (r == 0 && started < MIN(batch->count, S3_LANES)) {
+		r = -pthread_create(&threads[started], &attr, run_lane, batch);
+		started += r == 0;
+	}
+	pthread_attr_destroy(&attr);
+	while (started)
+		pthread_join(threads[--started], NULL);
+	return r;
+}
+
+static int run_batch(struct sync *sync, struct batch *batch)
+{
+	uint64_t held = 0;
+	int r = 1, error = 0;
+
+	while (r == 1 && batch->count < BATCH && held < HELD_MAX) {
+		struct task *task = &batch->tasks[batch->count];
+
+		r = sync_next(sync, !batch->count, task);
+		batch->count += r != 0;
+		held += task->need;
+		task->sync = sync;
+		if (r == 1 && task_read(task) < 0)
+			r = -EIO;
+	}
+	if (r >= 0)
+		r = run_lanes(batch);
+	if (r < 0)
+		return say_why(NULL, r);
+	/* What is in the bucket already is kept in mind, also when one has failed. */
+	for (unsigned i = 0; i < batch->count && (sync->up || !error); i++) {
+		int done = error && batch->tasks[i].error ? 0 : task_finish(&batch->tasks[i]);
+
+		error = error ? error : done;
+		progress_add(&sync->progress, 1, 0);
+	}
+	return error ? error : batch->count > 0;
+}
+
+/* Finds what differs: 1, or 0 if nothing does. */
+static int find_tasks(struct sync *sync)
+{
+	int r = sync_exec(sync, find);
+
+	if (r == 0)
+		r = sync_ask(sync, COUNT, "");
+	if (r < 0)
+		return say_why(NULL, r);
+	progress_set_total(&sync->progress, column_number(sync, COUNT, 0), 0);
+	sync->counts[SYNC_UNCHANGED] = column_number(sync, COUNT, 1);
+	r = sync_ask(sync, NEXT, "i", (int64_t)sync->up);
+	sync->waits = r == 1;
+	return r < 0 ? say_why(NULL, r) : r;
+}
+
+int sync_run(struct sync *sync)
+{
+	int r, kept;
+
+	memset(sync->counts, 0, sizeof(sync->counts));
+	progress_begin(&sync->progress, sync->up ? "export" : "import", "file");
+	r = look_at_both(sync);
+	if (r == 0)
+		r = find_tasks(sync);
+	while (r == 1 && !stop_wanted()) {
+		_cleanup_(batch_done) struct batch batch = { 0 };
+
+		r = run_batch(sync, &batch);
+	}
+	kept = flush_lines(sync);
+	r = r < 0 ? r : kept;
+	if (r == 0 && sync->access && !sync->dry)
+		r = access_sync(sync->access);
+	progress_end(&sync->progress);
+	return stop_wanted() ? -EINTR : r;
+}
+
+int sync_open(struct sync *sync)
+{
+	_cleanup_(freep) char *where = NULL;
+	char digest[SYNC_DIGEST];
+	uint64_t claude = 0;
+	int r = layout_find(sync->bucket, &sync->layout, &sync->base);
+
+	if (r < 0)
+		return r;
+	layouts_parse("claude", &claude);
+	if (sync->layout == &bucket_layouts[BUCKET_CLAUDE] && sync->store_layouts & claude)
+		sync->layout = &bucket_layouts[BUCKET_LAYOUTS];
+	where = str_printf("%s\n%s\n%.*s\n%s", sync->bucket->place, sync->bucket->name,
+			   (int)sync->base.size, sync->base.data, sync->layout->name);
+	if (!where)
+		return -ENOMEM;
+	sync_digest(bytes_str(where), digest);
+	snprintf(sync->file, sizeof(sync->file), "%s%s-%.12s", kept_names, sync->layout->name,
+		 digest);
+	if (sqlite3_open_v2("", &sync->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, NULL) !=
+	    SQLITE_OK)
+		return say_why(NULL, -ENOMEM);
+	r = sync_exec(sync, schema);
+	if (r == 0 && sync->access)
+		r = read_lines(sync);
+	if (r == 0 && sync->access)
+		r = shorten(sync);
+	return r < 0 ? say_why(NULL, r) : 0;
+}
+
+int sync_close(struct sync *sync)
+{
+	int r = sync->db ? flush_lines(sync) : 0;
+
+	for (size_t i = 0; i < SYNC_TEXTS; i++)
+		sqlite3_finalize(sync->statements[i]);
+	sqlite3_close(sync->db);
+	buf_done(&sync->base);
+	buf_done(&sync->news);
+	return r;
+}

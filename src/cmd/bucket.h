@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef CMD_BUCKET_H
+#define CMD_BUCKET_H
+
+/* What import, export, backup and restore have in common for s3://BUCKET. */
+
+#include "src/bucket/sync.h"
+#include "src/cmd/cmd.h"
+
+int cmd_take_style(void *field, const char *value, char **ret_why);
+
+#define CMD_WHERE(type, field)                                                                     \
+	CMD_VALUE(type, field.endpoint, "endpoint", "URL", cmd_take_text,                          \
+		  "the server of a bucket, http[s]://HOST[:PORT], instead of AWS's"),              \
+		CMD_VALUE(                                                                         \
+			type, field.region, "region", "NAME", cmd_take_text,                       \
+			"the bucket's region, instead of what AWS_REGION or ~/.aws/config says"),  \
+		CMD_VALUE(type, field.style, "style", "path|host", cmd_take_style,                 \
+			  "where the bucket's name stands in a request: the default is path with " \
+			  "--endpoint, else host")
+
+struct cmd_sync {
+	struct s3_options where;
+	const struct bucket_layout *layout;
+	const char *session;
+	int64_t every; /* nanoseconds */
+	bool watch, drop;
+};
+
+#define CMD_SYNC(type, field)                                                                      \
+	CMD_VALUE(type, field.session, "session", "GLOB", cmd_take_text,                           \
+		  "with a bucket: only sessions with such ids"),                                   \
+		CMD_YES(type, field.watch, "watch", 0, "with a bucket: go on, round after round"), \
+		CMD_VALUE(type, field.every, "every", "AGE", cmd_take_age,                         \
+			  "with --watch: from one round to the next, instead of 5s"),              \
+		CMD_YES(type, field.drop, "delete", 0,                                             \
+			"with a bucket: also delete what an earlier run has brought over and the " \
+			"source has no more"),                                                     \
+		CMD_WHERE(type, field.where)
+
+/* CMD_DONE where no option was given that only a bucket has, so all of them are zeros; else it says
+ * so. */
+int cmd_judge_bucket(const struct command *command, const char *operand, const void *options,
+		     size_t size);
+/* The layouts of a store (fs/base/layout.h).  0, or -errno after a sentence. */
+int cmd_read_layouts(const char *store, const struct options *options, uint64_t *ret_layouts);
+/* A layout of a bucket by its name, or NULL. */
+const struct bucket_layout *cmd_find_layout(const char *name);
+enum { CMD_UP = 1, CMD_DRY = 2, CMD_AS_JSON = 4 };
+/* Brings a store to a bucket (up) or a bucket to a store; the command's status. */
+int cmd_sync_run(const struct cmd_sync *cmd, struct options *options, char **operands,
+		 unsigned flags);
+
+#endif

@@ -1,0 +1,866 @@
+#!/usr/bin/python3 -B
+# SPDX-License-Identifier: MIT
+"""Sessions in and out of a bucket, and backups there: import, export, backup and restore with
+s3://BUCKET, against a server of the tests' own (bucket.py)."""
+
+import contextlib
+import hashlib
+import json
+import os
+import random
+import re
+import resource
+import signal
+import sqlite3
+import ssl
+import subprocess
+import sys
+import time
+import urllib.parse
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+sys.path.append(os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "mount"))
+import bucket  # noqa: E402
+import clients  # noqa: E402
+import harness  # noqa: E402
+from bucket import Object  # noqa: E402
+from places import Terminal  # noqa: E402
+from harness import append, eventually, need_tool, read, rounds, same, soak, write  # noqa: E402
+
+MESSAGES = "agents/agent_a/messages"
+
+
+class Place:
+    """A store that is not mounted, a bucket, and the program between them."""
+
+    def __init__(self, box, server=None, store=None):
+        self.box, self.server = box, server
+        self.store = store or box.new_path("store.db")
+        self.bucket = server.buckets["b"] if server else None
+
+    def environment(self, **more):
+        plain = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
+        return plain | {"HOME": self.box.folder} | self.server.environment | more
+
+    def do(self, verb, *arguments, status=0, stdin=b"", env=None, **named):
+        done = self.box.sessfs(verb, *arguments, stdin=stdin, env=env or self.environment(),
+                               **named)
+        said = done.stderr.decode("utf-8", "replace")
+        same(done.returncode, status, f"{verb} {arguments} (it says {said!r})")
+        return done.stdout.decode() if not status else said
+
+    def take(self, *arguments, url="s3://b", **named):
+        return self.do("import", *arguments, self.store, url, **named)
+
+    def send(self, *arguments, layout="strands", url="s3://b", **named):
+        return self.do("export", f"--layout={layout}", *arguments, self.store, url, **named)
+
+    def counts(self, run, *arguments, **named):
+        """What a run tells, without the zeros and bytes."""
+        told = json.loads(run("--json", *arguments, **named))
+        return {name: count for name, count in told.items() if count and name != "bytes"}
+
+    def put(self, path, data):
+        self.do("put", self.store, path, stdin=data)
+
+    def cat(self, path):
+        return self.do("cat", self.store, path).encode()
+
+    def files(self):
+        """path -> bytes of all but what the program keeps for itself."""
+        folder = self.box.new_folder("exported")
+        self.do("export", self.store, folder)
+        found = {}
+        for top, _, names in os.walk(folder):
+            for name in names:
+                path = os.path.join(top, name)
+                found[os.path.relpath(path, folder)] = read(path)
+        return {path: data for path, data in found.items() if not path.startswith(".sessfs-s3-")}
+
+    def objects(self):
+        return {key: found.data for key, found in self.bucket.items()}
+
+    def operations(self):
+        """What was asked since the last time."""
+        found = [request.operation for request in self.server.requests]
+        self.server.requests.clear()
+        return found
+
+
+@contextlib.contextmanager
+def place_of(box, **named):
+    with bucket.Server(**named) as server:
+        yield Place(box, server)
+
+
+def document(value):
+    """As Strands writes it."""
+    return json.dumps(value, indent=2, ensure_ascii=False).encode()
+
+
+class Manager:
+    """What Strands' S3SessionManager does with a bucket, call by call: HEAD before a new session,
+    plain PUTs, GET before an update, a listing that is sorted by the number in the name."""
+
+    def __init__(self, objects, prefix=""):
+        self.objects, self.prefix = objects, prefix
+
+    def at(self, session, *names):
+        return "/".join((f"{self.prefix}/session_{session}", *names))
+
+    def save(self, key, value):
+        self.objects[key] = Object(document(value))
+
+    def session(self, name, messages=0, agent="a"):
+        assert self.at(name, "session.json") not in self.objects
+        self.save(self.at(name, "session.json"),
+                  {"session_id": name, "session_type": "AGENT", "created_at": "2026-01-01T00:00"})
+        self.save(self.at(name, "agents", f"agent_{agent}", "agent.json"),
+                  {"agent_id": agent, "state": {"\u00e4": [1.5, None]}})
+        for number in range(messages):
+            self.message(name, number, agent)
+
+    def message(self, session, number, agent="a", text=None, redacted=None):
+        self.save(self.key(session, number, agent),
+                  {"message": {"role": "user", "content": [{"text": text or f"{number} \u65e5"}]},
+                   "message_id": number, "redact_message": redacted,
+                   "created_at": f"2026-01-01T00:00:{number % 60:02}+00:00"})
+
+    def key(self, session, number, agent="a"):
+        return self.at(session, "agents", f"agent_{agent}", "messages", f"message_{number}.json")
+
+    def messages(self, session, agent="a"):
+        """As its reader has them."""
+        prefix = self.at(session, "agents", f"agent_{agent}", "messages", "")
+        found = sorted((int(key.rsplit("/", 1)[1][len("message_") : -len(".json")]), key)
+                       for key in self.objects if key.startswith(prefix))
+        return [json.loads(self.objects[key].data) for _, key in found]
+
+
+# Strands
+
+
+def test_a_bucket_of_strands_becomes_files_and_rows_and_goes_back_as_it_was(box):
+    with place_of(box) as place:
+        manager = Manager(place.bucket)
+        for name, count in (("one", 12), ("\u65e5 x", 2), ("100%", 1), ("empty", 0)):
+            manager.session(name, count)
+        place.bucket["/session_one/multi_agents/multi_agent_g/multi_agent.json"] = Object(b"{}")
+        place.bucket["/notes.txt"] = Object(b"something else")
+        place.server.page = 2
+        same(place.counts(place.take), {"created": 24, "left_out": 1}, "the first run")
+        expected = {key[1:]: data for key, data in place.objects().items() if "notes" not in key}
+        same(place.files(), expected, "files")
+        same(sqlite3.connect(place.store).execute(
+            "SELECT state_key FROM agentscope_sessions WHERE session_id = 'session_one' AND "
+            "state_key LIKE '%message_1%' ORDER BY state_key").fetchall(),
+            [(f"{MESSAGES}/message_{n}",) for n in ("1", "10", "11")], "rows")
+        listed = place.do("ls", place.store, f"session_one/{MESSAGES}").split()
+        same(listed, [f"message_{n}.json" for n in range(12)], "in the order of their numbers")
+        place.operations()
+        same(place.counts(place.take), {"unchanged": 24, "left_out": 1}, "the second run")
+        same(set(place.operations()), {"LIST"}, "what the second run asks")
+        place.server.page = 1000
+        place.server.buckets["c"]
+        same(place.counts(place.send, url="s3://c"), {"created": 24}, "to another bucket")
+        same({key: found.data for key, found in place.server.buckets["c"].items()},
+             {"/" + path: data for path, data in expected.items()}, "that bucket")
+        place.operations()
+        same(place.counts(place.send, url="s3://c"), {"unchanged": 24}, "once more")
+        same(set(place.operations()), {"LIST"}, "what it asks")
+
+
+def test_what_changes_on_one_side_comes_to_the_other_and_a_redaction_travels(box):
+    with place_of(box) as place:
+        manager = Manager(place.bucket, "team/prod")
+        manager.session("s", 3)
+        url = "s3://b/team/prod"
+        place.take(url=url)
+        # On the files, as Strands' file sessions do it; past ten.
+        with contextlib.ExitStack() as stack:
+            mount = box.mount(store=place.store)
+            stack.callback(mount.stop)
+            files = clients.Strands(mount.path)
+            for number in range(3, 12):
+                files.save_document(files.message("s", "a", number), {"message_id": number})
+            files.save_document(files.message("s", "a", 1),
+                                {"message_id": 1, "redact_message": {"role": "user"}})
+            same(place.counts(place.send, url=url),
+                 {"created": 9, "replaced": 1, "unchanged": 4}, "from the mount")
+            same([found["message_id"] for found in manager.messages("s")], list(range(12)),
+                 "as its reader sorts them")
+            same(manager.messages("s")[1]["redact_message"], {"role": "user"}, "the redaction")
+            manager.message("s", 12)
+            manager.message("s", 2, redacted={"role": "assistant"})
+            same(place.counts(place.take, url=url),
+                 {"created": 1, "replaced": 1, "unchanged": 13}, "from the bucket")
+            same(json.loads(read(files.message("s", "a", 2)))["redact_message"],
+                 {"role": "assistant"}, "the redaction there")
+            same(read(files.message("s", "a", 12)), place.bucket[manager.key("s", 12)].data, "new")
+        place.operations()
+        same(place.counts(place.send, url=url), {"unchanged": 15}, "nothing is left to do")
+        same(set(place.operations()), {"LIST"}, "what that asks")
+
+
+def test_where_both_sides_changed_nothing_is_overwritten_and_the_key_is_named(box):
+    with place_of(box) as place:
+        manager = Manager(place.bucket)
+        manager.session("s", 4)
+        place.take()
+        at = lambda number: f"session_s/{MESSAGES}/message_{number}.json"
+        manager.message("s", 0, text="there")
+        place.put(at(0), b'{"here": 0}')
+        place.put(at(1), b'{"both": 1}')
+        place.bucket[manager.key("s", 1)] = Object(b'{"both": 1}')
+        place.put(at(2), b'{"here": 2}')
+        del place.bucket[manager.key("s", 2)]
+        manager.message("s", 9, text="there")
+        place.put(at(9), b'{"here": 9}')
+        before, files = place.objects(), place.files()
+        for run in (place.take, place.send):
+            said = run(status=1)
+            for number in (0, 9) if run == place.take else (0, 2, 9):
+                assert manager.key("s", number) in said, (number, said)
+            assert manager.key("s", 1) not in said, said
+            assert "changed here and in the bucket" in said, said
+            same(place.objects(), before, "the bucket")
+            same(place.files(), files, "the files")
+        place.put(at(0), before[manager.key("s", 0)])
+        place.put(at(9), before[manager.key("s", 9)])
+        place.put(at(2), b'{"message_id": 2}')
+        assert manager.key("s", 2) in place.send(status=1), "removed there, changed here"
+        place.do("rm", place.store, at(2))
+        same(place.counts(place.send), {"unchanged": 6}, "when it was settled")
+
+
+def test_what_is_removed_is_deleted_on_the_other_side_only_when_that_is_said(box):
+    with place_of(box) as place:
+        manager = Manager(place.bucket)
+        manager.session("s", 4)
+        manager.session("other", 1)
+        place.take()
+        at = lambda number: f"session_s/{MESSAGES}/message_{number}.json"
+        place.do("rm", place.store, at(3))
+        del place.bucket[manager.key("s", 2)]
+        place.bucket["/session_new/session.json"] = Object(b"{}")
+        same(place.counts(place.send), {"unchanged": 7}, "left alone")
+        assert manager.key("s", 2) not in place.bucket, "it is not sent again"
+        plan = json.loads(place.send("-n", "--json", "--delete"))
+        same(plan, [{"action": "delete", "key": manager.key("s", 3)}], "the plan")
+        same(place.counts(place.send, "--delete"), {"deleted": 1, "unchanged": 7}, "there")
+        assert manager.key("s", 3) not in place.bucket
+        assert "/session_new/session.json" in place.bucket, "what was never here stays"
+        same(place.counts(place.take, "--delete"), {"created": 1, "deleted": 1, "unchanged": 7},
+             "here")
+        same(sorted(path for path in place.files() if "message" in path),
+             [f"session_other/{MESSAGES}/message_0.json", at(0), at(1)], "files")
+
+
+def test_a_pattern_chooses_sessions_and_a_dry_run_changes_nothing(box):
+    with place_of(box) as place:
+        manager = Manager(place.bucket)
+        for name in ("a1", "a2", "b1"):
+            manager.session(name, 1)
+        plan = place.take("-n", "--session=a*")
+        same(sorted(re.findall(r"download +/session_(\w+)/session.json", plan)), ["a1", "a2"], plan)
+        assert not os.path.exists(place.store), "a dry run makes no store"
+        place.take("--session=a*")
+        same({path.split("/")[0] for path in place.files()}, {"session_a1", "session_a2"}, "some")
+        place.take()
+        for name in ("a1", "b1"):
+            place.put(f"session_{name}/session.json", b'{"x": 1}')
+        place.send("--session=b?")
+        same(place.bucket["/session_a1/session.json"].data == b'{"x": 1}', False, "not asked for")
+        same(place.bucket["/session_b1/session.json"].data, b'{"x": 1}', "asked for")
+        # What is not asked for is not forgotten: what was removed here does not come back.
+        place.do("rm", place.store, f"session_a2/{MESSAGES}/message_0.json")
+        place.take("--session=b1")
+        place.take()
+        assert f"session_a2/{MESSAGES}/message_0.json" not in place.files(), "it came back"
+        place.send("--delete")
+        assert manager.key("a2", 0) not in place.bucket, "it is known that it was removed"
+
+
+def test_objects_that_strands_adds_are_files_within_a_round_and_the_other_way_round(box):
+    with place_of(box) as place:
+        manager = Manager(place.bucket)
+        manager.session("s", 1)
+        mount = box.mount(store=place.store)
+        for verb in (["import"], ["export", "--layout=strands"]):
+            watcher = subprocess.Popen([box.program, *verb, "--watch", "--every=1s", mount.store,
+                                        "s3://b"], env=place.environment(AWS_MAX_ATTEMPTS="2"),
+                                       stdout=subprocess.PIPE)
+            try:
+                assert b"unchanged" in watcher.stdout.readline(), "the first round"
+                if verb[0] == "import":
+                    manager.message("s", 1)
+                    there = mount.at("session_s", MESSAGES, "message_1.json")
+                    eventually(lambda: os.path.exists(there), "the object is a file")
+                    same(read(there), place.bucket[manager.key("s", 1)].data, "its bytes")
+                else:
+                    place.server.fault(lambda request: True, status=503, times=3)
+                    write(mount.at("session_s", MESSAGES, "message_2.json"), b'{"message_id": 2}')
+                    eventually(lambda: manager.key("s", 2) in place.bucket, "the file is an object")
+            finally:
+                watcher.send_signal(signal.SIGTERM)
+                said = watcher.communicate()
+            same(watcher.returncode, -signal.SIGTERM, f"{verb} ends by a signal: {said}")
+
+
+# The other layouts
+
+
+def test_snapshots_of_strands_go_both_ways(box):
+    with place_of(box) as place:
+        base = "sess/s1/scopes/agent/default/snapshots/"
+        place.bucket[base + "snapshot_latest.json"] = Object(b'{"v": 1}')
+        place.bucket[base + "manifest.json"] = Object(b'{"schemaVersion":"1.0"}')
+        place.bucket[base + "immutable_history/snapshot_0199-7.json"] = Object(b'{"v": 0}')
+        same(place.counts(place.take, url="s3://b/sess"), {"created": 3}, "import")
+        same(place.files(), {key[len("sess/") :]: data for key, data in place.objects().items()},
+             "files")
+        place.put("s1/scopes/agent/default/snapshots/snapshot_latest.json", b'{"v": 2}')
+        same(place.counts(place.send, layout="strands-snapshots", url="s3://b/sess/"),
+             {"replaced": 1, "unchanged": 2}, "export")
+        same(place.bucket[base + "snapshot_latest.json"].data, b'{"v": 2}', "the snapshot")
+
+
+def parts_of(place, prefix):
+    return [place.bucket[key].data for key in sorted(place.bucket)
+            if key.startswith(prefix) and "/" not in key[len(prefix) :]]
+
+
+def test_parts_of_a_transcript_are_its_lines_and_new_lines_a_new_part(box):
+    with place_of(box) as place:
+        lines = [json.dumps({"uuid": n}).encode() + b"\n" for n in range(9)]
+        for number, part in enumerate((lines[:3], lines[3:4], lines[4:6])):
+            place.bucket[f"t/p/s/part-{1760000000000 + number}-00000{9 - number}.jsonl"] = Object(
+                b"".join(part))
+        place.bucket["t/p/s/subagents/agent-x/part-1760000000000-abcdef.jsonl"] = Object(b"1\n")
+        run = lambda way, *more: place.counts(way, *more, url="s3://b/t",
+                                              **({} if way == place.take
+                                                 else {"layout": "claude-parts"}))
+        same(run(place.take), {"created": 4}, "import")
+        same(place.files(), {"p/s.jsonl": b"".join(lines[:6]),
+                             "p/s/subagents/agent-x.jsonl": b"1\n"}, "files")
+        mount = box.mount(store=place.store)
+        append(mount.at("p", "s.jsonl"), lines[6] + lines[7] + b'{"unfinished')
+        same(run(place.send), {"created": 1, "unchanged": 1}, "export of new lines")
+        same(parts_of(place, "t/p/s/"), [b"".join(part) for part in
+                                         (lines[:3], lines[3:4], lines[4:6], lines[6:8])], "parts")
+        # A part by another writer, then the end of the line here.
+        place.bucket["t/p/s/part-9000000000000-000000.jsonl"] = Object(b'{"other": 1}\n')
+        same(run(place.take), {"created": 1, "unchanged": 1}, "import of a part")
+        same(read(mount.at("p", "s.jsonl")),
+             b"".join(lines[:8]) + b'{"other": 1}\n{"unfinished', "the file")
+        mount.stop()
+        # A redaction in the middle changes its part alone.
+        text = place.files()["p/s.jsonl"].replace(b'{"unfinished', b"").replace(
+            b'{"uuid": 3}', b'{"uuid": 3, "redacted": true}')
+        place.put("p/s.jsonl", text)
+        same(run(place.send), {"replaced": 1, "unchanged": 1}, "export of a redaction")
+        same(parts_of(place, "t/p/s/")[1], b'{"uuid": 3, "redacted": true}\n', "that part")
+        # Without what is kept, nothing comes twice.
+        for way in (place.send, place.take):
+            for name in place.do("ls", place.store).split():
+                if name.startswith(".sessfs-s3-"):
+                    place.do("rm", place.store, name)
+            before = place.objects()
+            same(run(way), {"unchanged": 2}, f"{way}")
+        same(place.objects(), before, "no part comes twice")
+        same(place.files()["p/s.jsonl"], text, "no line comes twice")
+
+
+def test_a_store_with_claudes_layout_has_the_transcripts_where_that_has_them(box):
+    with place_of(box) as place:
+        box.mount(store=place.store, options=["layout=claude"]).stop()
+        place.bucket["p/s/part-1760000000000-abcdef.jsonl"] = Object(b'{"a": 1}\n')
+        same(place.counts(place.take), {"created": 1}, "import")
+        same(place.files(), {"claude/projects/p/s.jsonl": b'{"a": 1}\n'}, "its place")
+        same(sqlite3.connect(place.store).execute(
+            "SELECT session_id, state_key, state_data FROM agentscope_sessions").fetchall(),
+            [("claude:p:s", "transcript", '{"a": 1}')], "its row")
+
+
+def test_states_of_agentscope_are_documents_lists_and_hashes(box):
+    with place_of(box) as place:
+        base = "agentscope/state/"
+        place.bucket[base + "__anon__/s1/agent_state.json"] = Object(b'{"a":1}')
+        place.bucket[base + "alice/s1/memory.list.json"] = Object(b'[{"n": 1},\n {"n": [2, 3]}]')
+        place.bucket[base + "alice/s1/memory.list.hash"] = Object(b"0badcafe")
+        place.bucket[base + "b\u00f6b the second/s/empty.list.json"] = Object(b"[]")
+        place.bucket[base + "b\u00f6b/s/empty.list.json"] = Object(b"[]")
+        assert "no file can have this name" in place.take(status=1), "a short name, not safe"
+        del place.bucket[base + "b\u00f6b/s/empty.list.json"]
+        same(place.counts(place.take), {"unchanged": 4}, "import")
+        files = place.files()
+        same(files["alice/s1/memory.jsonl"], b'{"n":1}\n{"n":[2,3]}\n', "the list")
+        same(files["alice/s1/memory.hash"], b"0badcafe", "its hash")
+        same(files["__anon__/s1/agent_state.json"], b'{"a":1}', "the document")
+        assert not any("\u00f6" in path for path in files), "a user's name is safe in a path"
+        same(place.counts(place.send, layout="agentscope"), {"unchanged": 4}, "nothing to send")
+        place.do("append", place.store, "alice/s1/memory.jsonl", stdin=b'{"n": 4}\n')
+        same(place.counts(place.send, layout="agentscope"), {"replaced": 1, "unchanged": 3}, "list")
+        same(json.loads(place.bucket[base + "alice/s1/memory.list.json"].data),
+             [{"n": 1}, {"n": [2, 3]}, {"n": 4}], "the array")
+        place.server.buckets["c"]
+        place.send(layout="agentscope", url="s3://c")
+        same(sorted(place.server.buckets["c"]), sorted(place.bucket), "the same keys")
+
+
+def test_a_terminal_shows_how_far_it_is(box):
+    with place_of(box) as place:
+        for number in range(8):
+            Manager(place.bucket).session(f"s{number}", 5)
+        place.server.latency = 0.05
+        os.environ.update(place.environment())
+        for verb in (["import", place.store], ["export", "--layout=strands", place.store],
+                     ["backup", place.store]):
+            url = "s3://c/name" if verb[0] == "backup" else f"s3://{'bc'[verb[0] == 'export']}"
+            place.server.buckets["c"]
+            terminal = Terminal(box, *verb, url)
+            seen = terminal.end()
+            counts = re.findall(rb"(\d+) of (\d+) files", seen)
+            if verb[0] != "backup":
+                assert counts and all(int(done) <= int(total) == 56 for done, total in counts), seen
+
+
+# What goes wrong
+
+
+def test_busy_servers_and_cut_answers_are_asked_again(box):
+    with place_of(box) as place:
+        manager = Manager(place.bucket)
+        manager.session("s", 9)
+        fault = place.server.fault
+        fault(lambda r: r.operation == "LIST", status=503, times=2)
+        fault(lambda r: r.operation == "LIST", status=429, headers={"Retry-After": "0"})
+        fault(lambda r: r.operation == "LIST", cut=100)
+        fault(lambda r: r.operation == "GET", cut=7, times=4)
+        fault(lambda r: r.operation == "GET", status=500, code="InternalError", times=3)
+        fault(lambda r: r.operation == "GET", cut=0, pause=0.3)
+        place.take()
+        expected = {key[1:]: data for key, data in place.objects().items()}
+        same(place.files(), expected, "files")
+        place.server.buckets["c"]
+        # An answer that is lost: the second try finds what the first has done.
+        fault(lambda r: r.operation == "PUT", lose=True, times=5)
+        fault(lambda r: r.operation == "PUT", status=503, times=5)
+        same(place.counts(place.send, url="s3://c").get("conflicts"), None, "lost answers")
+        same({key[1:]: found.data for key, found in place.server.buckets["c"].items()}, expected,
+             "the other bucket")
+
+
+def test_a_server_that_stays_away_is_given_up_with_a_sentence(box):
+    with place_of(box) as place:
+        Manager(place.bucket).session("s", 1)
+        env = place.environment(AWS_MAX_ATTEMPTS="2")
+        place.server.fault(lambda r: True, status=503, times=99)
+        said = place.take(status=1, env=env)
+        assert "503" in said and "SlowDown" in said, said
+        said = place.take(status=1, env=env | {
+            "AWS_ENDPOINT_URL_S3": f"http://localhost:{bucket.closed_port()}"})
+        assert "cannot reach http://localhost" in said, said
+
+
+def test_bad_buckets_get_a_sentence_each_and_nothing_half_done(box):
+    with place_of(box) as place:
+        place.server.buckets["b"]["/session_s/session.json"] = Object(b"{}")
+
+        def refused(*words, verb=place.take, status=1, **env):
+            said = verb(status=status, env=place.environment(**env))
+            same(said.count("\n"), 1, f"one sentence: {said!r}")
+            for word in words:
+                assert word in said, (word, said)
+            assert bucket.SECRET not in said and "falsch" not in said, said
+
+        refused("does not know this access key", AWS_ACCESS_KEY_ID="AKWRONG")
+        refused("secret key", AWS_SECRET_ACCESS_KEY="falsch")
+        refused("another region", "us-east-1", AWS_REGION="eu-central-1")
+        refused("no such bucket", verb=lambda **named: place.take(url="s3://none", **named))
+        place.server.ahead = 20 * 60
+        refused("clock", "20 minutes")
+        place.server.ahead = 0
+        place.server.denied = {"LIST"}
+        refused("no right")
+        place.server.denied = set()
+        refused("endpoint", AWS_ENDPOINT_URL_S3="ftp://x")
+        refused("no credentials", AWS_ACCESS_KEY_ID="")
+        same(set(place.operations()) - {"LIST"}, set(), "what was asked")
+        assert "no bucket" in place.do("import", place.store, "s3:///x", status=1)
+        for url in ("s3://b/x?y", "s3://B!"):
+            place.do("import", place.store, url, status=1)
+
+
+def test_bad_objects_are_left_out_with_a_sentence_and_the_rest_comes(box):
+    with place_of(box) as place:
+        manager = Manager(place.bucket)
+        manager.session("s", 2)
+        bad = {
+            "/session_s/agents/agent_a/messages/message_5.json": b"{no json",
+            "/session_../agents/../agent_a/agent.json": b"{}",
+            "/session_s/agents/agent_\n/agent.json": b"{}",
+            "/session_" + "x" * 300 + "/session.json": b"{}",
+        }
+        for key, data in bad.items():
+            place.bucket[key] = Object(data)
+        place.bucket["/session_@role=user/session.json"] = Object(b"{}")
+        large = place.bucket["/session_s/agents/agent_big/agent.json"] = Object(b"{}")
+        large.size = 5 << 30
+        said = place.take(status=1)
+        for words in ("message_5.json: it is not JSON", "agent_big/agent.json: it is larger"):
+            assert words in said, said
+        same(said.count("no file can have this name"), 2, said)
+        same(sorted(path for path in place.files() if "@" not in path),
+             sorted(key[1:] for key in place.bucket
+                    if key not in bad and "big" not in key and "@" not in key), "the rest")
+        # And files that no reader could take.
+        del place.bucket["/session_s/agents/agent_a/messages/message_5.json"]
+        place.put(f"session_s/{MESSAGES}/message_7.json", b"{not yet")
+        place.put(f"session_s/{MESSAGES}/message_x.json", b"{}")
+        said = place.send(status=1)
+        assert "message_7.json: its file is not JSON" in said, said
+        assert not {manager.key("s", 7), manager.key("s", "x")} & set(place.bucket), "not sent"
+
+
+def test_a_streamed_upload_that_an_emulator_has_kept_in_its_frame_is_read(box):
+    with place_of(box) as place:
+        body = b"".join([b"9;chunk-signature=aa\r\n", b'{"framed"', b"\r\n5\r\n: 12}\r\n",
+                         b"0;x=y\r\nz:1\r\n\r\n"])
+        place.bucket["/session_s/session.json"] = Object(body, {"Content-Encoding": "aws-chunked"})
+        plain = place.bucket["/session_t/session.json"] = Object(b"{}")
+        plain.headers["Content-Encoding"] = "aws-chunked"
+        place.take()
+        same(place.files(), {"session_s/session.json": b'{"framed": 12}',
+                             "session_t/session.json": b"{}"}, "files")
+
+
+def test_credentials_come_from_files_and_tokens_and_are_seen_nowhere(box):
+    with place_of(box) as place:
+        Manager(place.bucket).session("s", 1)
+        env = {name: value for name, value in place.environment().items()
+               if not name.startswith("AWS_")}
+        folder = os.path.join(box.folder, ".aws")
+        os.mkdir(folder)
+        write(os.path.join(folder, "credentials"),
+              f"[default]\naws_access_key_id=wrong\n\n[work]\n# comment\naws_access_key_id = "
+              f"{bucket.ID}\naws_secret_access_key={bucket.SECRET}\n".encode())
+        write(os.path.join(folder, "config"),
+              f"[profile work]\nregion = us-east-1\nendpoint_url = {place.server.url}\n".encode())
+        place.take(env=env | {"AWS_PROFILE": "work"})
+        place.server.keys["ASIA"] = (bucket.SECRET, "session-token")
+        place.take(env=place.environment(AWS_ACCESS_KEY_ID="ASIA",
+                                         AWS_SESSION_TOKEN="session-token"))
+        token = box.new_path("token")
+        write(token, b"a.web/token+1\n")
+        web = {"AWS_WEB_IDENTITY_TOKEN_FILE": token, "AWS_ROLE_ARN": "arn:aws:iam::1:role/x",
+               "AWS_ENDPOINT_URL_STS": place.server.url, "AWS_ENDPOINT_URL_S3": place.server.url}
+        place.take(env=env | web)
+        place.server.lifetime = 60  # soon over: asked for again before each request
+        place.take(env=env | web)
+        assert place.server.assumed > 2, place.server.assumed
+        write(token, b"stolen")
+        said = place.take(env=env | web, status=1)
+        assert "no credentials for the token" in said and "stolen" not in said, said
+        said = place.take("--endpoint=http://id:pass@localhost:1", status=1)
+        assert "pass@" not in said, said
+
+
+def test_no_dump_of_the_process_has_the_secret(box):
+    with place_of(box) as place:
+        Manager(place.bucket).session("s", 1)
+        place.server.fault(lambda r: r.operation == "GET", cut=0, pause=20)
+        folder = box.new_folder("dumps")
+        process = subprocess.Popen([box.program, "import", place.store, "s3://b"], cwd=folder,
+                                   env=place.environment(), preexec_fn=lambda:
+                                   resource.setrlimit(resource.RLIMIT_CORE, (-1, -1)))
+        eventually(lambda: place.server.count("GET"), "it is in the middle")
+        limits = read(f"/proc/{process.pid}/limits").decode()
+        assert bucket.SECRET.encode() not in read(f"/proc/{process.pid}/cmdline")
+        assert re.search(r"Max core file size +1 +1 ", limits), limits
+        process.send_signal(signal.SIGABRT)
+        process.wait()
+        same(os.listdir(folder), [], "dumps")
+
+
+def test_https_is_verified(box):
+    need_tool("openssl")
+    key, cert = box.new_path("key"), box.new_path("cert")
+    harness.tool("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", key, "-out",
+                 cert, "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost",
+                 "-days", "30")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(cert, key)
+    with place_of(box, tls=context) as place:
+        Manager(place.bucket).session("s", 1)
+        said = place.take(status=1)
+        assert "cannot reach https://localhost" in said, said
+        place.take(env=place.environment(AWS_CA_BUNDLE=cert))
+        assert place.files(), "with its certificate"
+
+
+def test_keys_of_any_bytes_are_signed_in_both_styles(box):
+    with place_of(box) as place:
+        names = ["a b", "a+b", "a%2Fb", "~-_.", "\u65e5\u672c", "a&b=c", "'()*!", "q?x#y", "a;b",
+                 "a:b@c", "[x]", "a,$", "\\", '"', "<&>", "`^{|}"]
+        for name in names:
+            place.bucket[f"/session_{name}/session.json"] = Object(document({"id": name}))
+        place.server.page = 3
+        same(place.counts(place.take), {"created": len(names)}, "by path")
+        for name in names:
+            same(json.loads(place.files()[f"session_{name}/session.json"]), {"id": name}, name)
+        place.server.buckets["c"]
+        same(place.counts(place.send, "--style=host", url="s3://c"), {"created": len(names)},
+             "by host")
+        same({key: found.data for key, found in place.server.buckets["c"].items()},
+             place.objects(), "the same bucket")
+        assert all(request.headers["host"].startswith("c.localhost:")
+                   for request in place.server.requests[-5:]), "by host"
+
+
+def test_large_documents_come_whole_also_when_answers_are_cut_off(box):
+    with place_of(box) as place:
+        data = json.dumps({"text": "x" * (9 << 20)}).encode()
+        place.bucket["/session_s/session.json"] = Object(data)
+        place.server.fault(lambda r: r.operation == "GET", cut=1000, times=2)
+        place.take()
+        same(place.files(), {"session_s/session.json": data}, "the file")
+        place.server.buckets["c"]
+        place.send(url="s3://c")
+        same(place.server.buckets["c"]["/session_s/session.json"].data, data, "the object")
+
+
+# Many
+
+
+def fill(objects, sessions, messages):
+    manager = Manager(objects)
+    for number in range(sessions):
+        manager.session(f"s{number:05}", messages)
+
+
+def watched(place, *arguments):
+    """What a command prints, and the most memory that it had, in MiB.  wait4(2) would count that of
+    this process, too, from which it was forked."""
+    peak = 0
+    with subprocess.Popen([place.box.program, *arguments], env=place.environment(),
+                          stdout=subprocess.PIPE) as process:
+        while process.poll() is None:
+            found = re.search(r"VmHWM:\s+(\d+)", read(f"/proc/{process.pid}/status").decode())
+            peak = max(peak, int(found[1]) >> 10 if found else 0)
+            time.sleep(0.01)
+        same(process.returncode, 0, arguments)
+        told = json.loads(process.stdout.read())
+    return {name: count for name, count in told.items() if count and name != "bytes"}, peak
+
+
+def test_many_sessions_go_with_requests_in_flight_and_the_second_run_lists_only(box):
+    sessions, messages = rounds("SESSFS_S3_SESSIONS", 60, 10000), 20
+    with place_of(box) as place:
+        fill(place.bucket, sessions, messages)
+        place.server.latency = 0.02
+        count = sessions * (messages + 2)
+        told, memory = watched(place, "import", "--json", place.store, "s3://b")
+        same(told, {"created": count}, "import")
+        same(place.server.most > 16, True, f"{place.server.most} requests at a time")
+        pages = -(-count // 1000)
+        place.operations()
+        same(place.counts(place.take), {"unchanged": count}, "the second import")
+        same(place.operations(), ["LIST"] * (pages + 1), "what it asks")
+        target = Place(box, place.server, place.store)
+        target.bucket = place.server.buckets["c"]
+        place.server.most = 0
+        told, more = watched(place, "export", "--json", "--layout=strands", place.store, "s3://c")
+        same(told, {"created": count}, "export")
+        memory = max(memory, more)
+        if not harness.is_sanitized(box.program):
+            assert memory < 64, f"{memory} MiB"
+        same(place.server.most > 16, True, f"{place.server.most} requests at a time")
+        box.note(f"{place.server.most} requests at a time, {memory} MiB")
+        place.operations()
+        same(place.counts(place.send, url="s3://c"), {"unchanged": count}, "the second export")
+        same(place.operations(), ["LIST"] * (pages + 1), "what it asks")
+        assert target.objects() == place.objects(), "the buckets are the same"
+
+
+def run_and_cut(place, random, verb):
+    """One run that is killed, or ends by itself."""
+    process = subprocess.Popen([place.box.program, *verb], env=place.environment(),
+                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    wanted = len(place.server.requests) + random.randrange(1, 60)
+    while process.poll() is None and len(place.server.requests) < wanted:
+        time.sleep(0.002)
+    process.send_signal(random.choice([signal.SIGKILL, signal.SIGTERM, signal.SIGINT]))
+    process.wait()
+
+
+def test_runs_that_are_cut_off_at_random_complete_each_other(box):
+    chance = random.Random(46)
+    cuts = rounds("SESSFS_S3_CUTS", 6, 20)
+    with place_of(box) as place:
+        fill(place.bucket, rounds("SESSFS_S3_CUT_SESSIONS", 12, 200), 12)
+        expected = {key[1:]: data for key, data in place.objects().items()}
+        for _ in range(cuts):
+            run_and_cut(place, chance, ["import", place.store, "s3://b"])
+        place.take()
+        same(place.files() == expected, True, "the files")
+        place.server.buckets["c"]
+        for _ in range(cuts):
+            run_and_cut(place, chance, ["export", "--layout=strands", place.store, "s3://c"])
+        place.send(url="s3://c")
+        same({key[1:]: found.data for key, found in place.server.buckets["c"].items()} == expected,
+             True, "the bucket")
+        place.operations()
+        place.counts(place.send, url="s3://c")
+        same(set(place.operations()), {"LIST"}, "then nothing is left to do")
+        place.do("check", place.store)
+
+
+def test_two_runs_at_once_from_two_machines_lose_nothing(box):
+    with place_of(box) as place:
+        one, two = place, Place(box, place.server)
+        shared = {}
+        for who, at in (("one", one), ("two", two)):
+            folder = box.new_folder(who)
+            for session, count in ((who, 15), ("both", 15)):
+                for number in range(count):
+                    path = f"session_{session}/{MESSAGES}/message_{number}.json"
+                    os.makedirs(os.path.join(folder, os.path.dirname(path)), exist_ok=True)
+                    data = document({"by": who if number % 3 == 0 else session, "n": number})
+                    write(os.path.join(folder, path), data)
+                    shared.setdefault(path, {})[who] = data
+            at.do("import", at.store, folder)
+        runs = [subprocess.Popen([box.program, "export", "--layout=strands", at.store, "s3://b"],
+                                 env=at.environment(), stderr=subprocess.PIPE)
+                for at in (one, two)]
+        said = b"".join(run.communicate()[1] for run in runs).decode()
+        for path, datas in shared.items():
+            there = place.bucket["/" + path].data
+            assert there in datas.values(), path
+            if len(set(datas.values())) > 1:
+                assert path in said, f"{path} is named by the one that came second: {said}"
+        for at, who in ((one, "one"), (two, "two")):
+            files = at.files()
+            for path, datas in shared.items():
+                if who in datas:
+                    same(files[path], datas[who], "files")
+
+
+# Backups
+
+
+def make_store(place, size=0):
+    place.put("s/k.json", b'{"a": 1}')
+    place.put("s/l.jsonl", b"1\n2\n")
+    if size:
+        place.put("s/large.bin", random.Random(1).randbytes(size))
+
+
+def test_a_backup_comes_back_as_it_was(box):
+    with place_of(box) as place:
+        make_store(place)
+        place.do("backup", place.store, "s3://b/nightly/store.db")
+        found = place.bucket["nightly/store.db"]
+        same(list(place.bucket), ["nightly/store.db"], "objects")
+        same(found.headers["x-amz-meta-sha256"], hashlib.sha256(found.data).hexdigest(), "its hash")
+        said = place.do("backup", place.store, "s3://b/nightly/store.db", status=1)
+        assert "exists already" in said, said
+        same(place.bucket["nightly/store.db"] is found, True, "it stays")
+        place.do("backup", "--force", place.store, "s3://b/nightly/store.db")
+        back = Place(box, place.server)
+        back.do("restore", "s3://b/nightly/store.db", back.store)
+        same(back.files(), place.files(), "files")
+        said = back.do("restore", "s3://b/nightly/store.db", back.store, status=1)
+        assert "exists already" in said, said
+        assert "no backup" in back.do("restore", "--force", "s3://b/none", back.store, status=1)
+        found = place.bucket["nightly/store.db"]
+        found.data = found.data[:-1] + b"!"
+        said = back.do("restore", "--force", "s3://b/nightly/store.db", back.store, status=1)
+        assert "SHA-256" in said, said
+        same(back.files(), place.files(), "the store is unchanged")
+
+
+def test_the_latest_backups_are_kept_and_nothing_else_is_touched(box):
+    with place_of(box) as place:
+        make_store(place)
+        others = ["n-20200101T000000Z.db.txt", "n-latest.db", "nn-20200101T000000Z.db", "n"]
+        for day in range(1, 6):
+            place.bucket[f"n-2020010{day}T000000Z.db"] = Object(b"old")
+        for name in others:
+            place.bucket[name] = Object(b"x")
+        place.do("backup", "--keep=3", place.store, "s3://b/n")
+        left = sorted(set(place.bucket) - set(others))
+        same(left[:2], ["n-20200104T000000Z.db", "n-20200105T000000Z.db"], "two old ones")
+        same(len(left), 3, "and the new one")
+        assert re.fullmatch(r"n-\d{8}T\d{6}Z\.db", left[2]), left
+        same(set(others) < set(place.bucket), True, "others")
+        del place.bucket["n"]
+        back = Place(box, place.server)
+        back.do("restore", "s3://b/n", back.store)
+        same(back.files(), place.files(), "the latest one")
+
+
+def test_a_large_backup_goes_in_parts_and_gets_its_name_when_it_is_whole(box):
+    with place_of(box) as place:
+        make_store(place, 66 << 20)
+        place.server.fault(lambda r: "partNumber" in r.query, status=503, times=2)
+        place.server.fault(lambda r: "partNumber" in r.query, lose=True)
+        place.server.fault(lambda r: "range" in r.headers, cut=5000, times=2)
+        place.do("backup", place.store, "s3://b/large")
+        same(re.fullmatch(r"[0-9a-f]{32}-\d+", place.bucket["large"].etag) is not None, True, "")
+        same(place.server.uploads, {}, "no upload is left")
+        back = Place(box, place.server)
+        back.do("restore", "s3://b/large", back.store)
+        same(back.do("cat", back.store, "s/k.json"), '{"a": 1}', "a file")
+        same(sqlite3.connect(back.store).execute("PRAGMA integrity_check").fetchone(), ("ok",), "")
+        # It is cut off in the middle: no name, no upload that costs.
+        process = subprocess.Popen([box.program, "backup", place.store, "s3://b/cut"],
+                                   env=place.environment(), stderr=subprocess.DEVNULL)
+        eventually(lambda: any(parts for parts, _ in list(place.server.uploads.values())),
+                   "it is in the middle")
+        process.send_signal(signal.SIGTERM)
+        process.wait()
+        assert "cut" not in place.bucket, list(place.bucket)
+        same(place.server.uploads, {}, "no upload is left")
+
+
+def test_a_server_without_conditions_is_named_and_one_with_them_keeps_the_first(box):
+    with place_of(box) as place:
+        make_store(place)
+        place.server.conditions = False
+        done = box.sessfs("backup", place.store, "s3://b/n", env=place.environment())
+        assert b"If-None-Match" in done.stderr, done.stderr
+        place.server.conditions = True
+        # Another one comes between the question and the upload.
+        place.server.fault(lambda r: r.operation == "HEAD", status=404, code="NoSuchKey")
+        before = place.bucket["n"]
+        said = place.do("backup", place.store, "s3://b/n", status=1)
+        assert "not as it was" in said or "exists" in said, said
+        same(place.bucket["n"] is before, True, "the first stays")
+        same(sorted(place.bucket), ["n"], "nothing else is left")
+
+
+# The program
+
+
+def test_without_the_plugin_it_says_what_to_install(box):
+    with place_of(box) as place:
+        empty = box.new_folder("plugins")
+        said = place.take(status=1, env=place.environment(SESSFS_PLUGINS=empty))
+        assert "sessfs-s3" in said, said
+        said = place.do("export", place.store, "s3://b", status=2)
+        assert "--layout" in said, said
+        same("libcurl" in harness.tool("ldd", box.program).stdout.decode(), False, "is not linked")
+        for arguments in (("import", place.store, "folder", "--watch"),
+                          ("export", place.store, "folder", "--layout=strands"),
+                          ("import", place.store, "s3://b", "--to=x"),
+                          ("export", place.store, "s3://b", "x", "--layout=strands"),
+                          ("export", place.store, "s3://b", "--layout=tree"),
+                          ("backup", place.store, "file", "--keep=3"),
+                          ("backup", place.store, "s3://b/x", "--keep=0"),
+                          ("restore", "file", place.store, "--region=x")):
+            place.do(*arguments, status=2)
+
+
+if __name__ == "__main__":
+    harness.main(globals())
