@@ -10,17 +10,21 @@
 #include "backend/base/array.h"
 #include "backend/base/cleanup.h"
 
-/* Fowler, Noll and Vo's hash 1a. */
+enum { LATEST = 4 }; /* groups, of which one may come again */
+
+/* Fowler, Noll and Vo's hash 1a, which goes on. */
+uint64_t call_hash_on(uint64_t hash, struct bytes bytes)
+{
+	for (size_t i = 0; i < bytes.size; i++)
+		hash = (hash ^ (unsigned char)bytes.data[i]) * UINT64_C(1099511628211);
+	return hash;
+}
+
 uint64_t call_key_hash(struct bytes session, struct bytes key)
 {
-	uint64_t hash = UINT64_C(14695981039346656037);
+	const uint64_t hash = call_hash_on(UINT64_C(14695981039346656037), session);
 
-	for (size_t i = 0; i < session.size; i++)
-		hash = (hash ^ (unsigned char)session.data[i]) * UINT64_C(1099511628211);
-	hash = (hash ^ ':') * UINT64_C(1099511628211);
-	for (size_t i = 0; i < key.size; i++)
-		hash = (hash ^ (unsigned char)key.data[i]) * UINT64_C(1099511628211);
-	return hash;
+	return call_hash_on(call_hash_on(hash, BYTES(":")), key);
 }
 
 void call_done(struct call *call)
@@ -29,82 +33,63 @@ void call_done(struct call *call)
 	words_done(&call->front);
 	words_done(&call->requests);
 	buf_done(&call->lookups);
-	for (size_t i = 0; i < call->group_count; i++)
-		free(call->groups[i].owned);
+	words_done(&call->group_words);
 	free(call->groups);
-	free(call->slots);
 	*call = (struct call){ .store = call->store, .script = call->script };
 }
 
-/* Where a group stands in the table of them, or will. */
-static size_t *group_slot(const struct call *call, const struct call_group *group)
+/* Its gate and its name: not what is done with it. */
+static struct bytes group_name(const struct call *call, const struct call_group *group)
 {
-	size_t at = (size_t)call_key_hash(group->session, group->key) + group->hidden;
-
-	for (;; at++) {
-		size_t *slot = &call->slots[at & (2 * call->group_room - 1)];
-		const struct call_group *known = *slot ? &call->groups[*slot - 1] : NULL;
-
-		if (!known ||
-		    (known->hidden == group->hidden && bytes_equal(known->key, group->key) &&
-		     bytes_equal(known->session, group->session)))
-			return slot;
-	}
+	return bytes_make(call->group_words.buf.data + group->at, group->size);
 }
 
-/* Room for one more, and in the table for twice as many. */
-static int groups_grow(struct call *call)
+char *call_touches(const struct call *call, const struct call_group *group)
 {
-	size_t *slots;
-
-	if (call->group_count < call->group_room)
-		return 0;
-	if (ARRAY_ROOM(call->groups, call->group_count, call->group_room) < 0)
-		return -ENOMEM;
-	slots = calloc(2 * call->group_room, sizeof(*slots));
-	if (!slots)
-		return -ENOMEM;
-	free(call->slots);
-	call->slots = slots;
-	for (size_t i = 0; i < call->group_count; i++)
-		*group_slot(call, &call->groups[i]) = i + 1;
-	return 0;
+	return call->group_words.buf.data + group->at + group->size + strlen("$1\r\n");
 }
 
-static size_t add_group(struct call *call, struct call_group group)
+/* The script takes equal ones for one; one that was told just now is not told again. */
+static size_t add_group(struct call *call, struct bytes session, struct bytes key, uint64_t hidden,
+			char touches)
 {
-	static const char strengths[] = "cnpar";
-	size_t *slot = NULL;
+	static const char strengths[] = "hcnpar";
+	struct words *words = &call->group_words;
+	struct call_group group = { .at = words->buf.size, .hash = call_key_hash(session, key) };
+	const size_t count = words->count;
 
-	if (groups_grow(call) == 0)
-		slot = group_slot(call, &group);
-	if (slot && *slot) {
-		struct call_group *known = &call->groups[*slot - 1];
-
-		if (strchr(strengths, group.touches) > strchr(strengths, known->touches))
-			known->touches = group.touches;
-		return *slot;
+	if (hidden) {
+		words_str(words, "h");
+		words_number(words, (int64_t)hidden);
+	} else {
+		words_number(words, feed_gate_of_key(session, key));
+		words_add(words, session);
 	}
-	group.owned = malloc(group.session.size + group.key.size + 1);
-	if (!slot || !group.owned) {
-		free(group.owned);
+	words_add(words, key);
+	group.size = words->buf.size - group.at;
+	for (size_t i = call->group_count; i && i + LATEST > call->group_count; i--) {
+		struct call_group *known = &call->groups[i - 1];
+
+		if (words->error || !bytes_equal(group_name(call, known), group_name(call, &group)))
+			continue;
+		words->buf.size = group.at;
+		words->count = count;
+		if (strchr(strengths, touches) > strchr(strengths, *call_touches(call, known)))
+			*call_touches(call, known) = touches;
+		return i;
+	}
+	words_add(words, bytes_make(&touches, 1));
+	if (words->error || ARRAY_ROOM(call->groups, call->group_count, call->group_room) < 0) {
 		call->error = -ENOMEM;
 		return 0;
 	}
-	if (group.session.size)
-		memcpy(group.owned, group.session.data, group.session.size);
-	if (group.key.size)
-		memcpy(group.owned + group.session.size, group.key.data, group.key.size);
-	group.session.data = group.owned;
-	group.key.data = group.owned + group.session.size;
-	call->groups[call->group_count++] = group;
-	return *slot = call->group_count;
+	call->groups[call->group_count] = group;
+	return ++call->group_count;
 }
 
 size_t call_group(struct call *call, struct bytes session, struct bytes key, char touches)
 {
-	return add_group(call,
-			 (struct call_group){ .session = session, .key = key, .touches = touches });
+	return add_group(call, session, key, 0, touches);
 }
 
 /* Forms. */
@@ -197,9 +182,7 @@ static void say_word(struct call *call, const char *form, size_t size, const str
 		words_number(words, (int64_t)call_group(call, op->session_to, op->key_to, form[1]));
 		return;
 	case '!':
-		words_number(words,
-			     (int64_t)add_group(call, (struct call_group){ .hidden = op->ino,
-									   .touches = 'n' }));
+		words_number(words, (int64_t)add_group(call, BYTES(""), BYTES(""), op->ino, 'h'));
 		return;
 	case '=':
 		key_add_number(&key, field_of(call, op, form[1]));
@@ -241,9 +224,11 @@ int call_unname(struct bytes name, struct buf *session, struct buf *key)
 
 int call_command(const struct call *call, const struct words *rest, struct buf *buf)
 {
-	_cleanup_(words_done) struct words groups = { 0 }, begin = { 0 };
-	const struct words *const all[] = { &begin,	  &call->head,	   &groups,
-					    &call->front, &call->requests, rest };
+	_cleanup_(words_done) struct words begin = { 0 }, groups = { 0 }, requests = { 0 };
+	const struct words *const all[] = { &begin,	     &call->head,
+					    &groups,	     &call->group_words,
+					    &requests,	     &call->front,
+					    &call->requests, rest };
 
 	words_str(&begin, "EVALSHA");
 	words_str(&begin, call->store->shas.sha[call->script]);
@@ -252,18 +237,7 @@ int call_command(const struct call *call, const struct words *rest, struct buf *
 		words_str(&begin, call->store->keys[i]);
 	words_str(&begin, call->store->prefix);
 	words_number(&groups, (int64_t)call->group_count);
-	for (size_t i = 0; i < call->group_count; i++) {
-		const struct call_group *group = &call->groups[i];
-
-		words_add(&groups, group->hidden ? BYTES("h") : bytes_make(&group->touches, 1));
-		words_number(&groups, feed_gate_of_key(group->session, group->key));
-		if (group->hidden)
-			words_number(&groups, (int64_t)group->hidden);
-		else
-			words_add(&groups, group->session);
-		words_add(&groups, group->key);
-	}
-	words_number(&groups, (int64_t)call->request_count);
+	words_number(&requests, (int64_t)call->request_count);
 	return call->error < 0 ? call->error :
 				 words_command(all, ARRAY_SIZE(all) - (rest ? 0 : 1), buf);
 }

@@ -7,7 +7,7 @@
  *
  *	name, words of its own, groups, how many requests, words in front of these, requests
  *
- * Groups are keys of sessions; a call has each once.
+ * Groups are keys of sessions.
  *
  * A request is written as a form, whose words are filled from the fields of an operation:
  *
@@ -20,7 +20,7 @@
  *
  * All else stands for itself.  F is a field by its first letter: ino, parent, at, to, offset, seq,
  * version, name, k for session and key, S for the session alone, m for this mount's number.  X is
- * what is done with the group (struct call_group).
+ * what is done with the group (call_touches()).
  */
 
 #include "backend/backend.h"
@@ -37,11 +37,10 @@ enum redis_script {
 	REDIS_SCRIPTS,
 };
 
+/* A key of a session, or hidden rows: where its gate and its name stand among the words. */
 struct call_group {
-	struct bytes session, key; /* in owned */
-	char *owned;
-	uint64_t hidden; /* or the node whose hidden rows it is */
-	char touches;	 /* c: read, n: named, p: gets a file, a: rows come behind, r: changed */
+	size_t at, size;
+	uint64_t hash; /* call_key_hash() */
 };
 
 enum { CALL_GATES = 512 };
@@ -52,9 +51,9 @@ struct call {
 	struct words head, front, requests;
 	size_t request_count;
 	struct buf lookups; /* which words of the requests: four bytes each */
+	struct words group_words;
 	struct call_group *groups;
 	size_t group_count, group_room;
-	size_t *slots; /* a table of them by hashes, twice as large: their numbers, or 0 */
 	unsigned gates[CALL_GATES]; /* that a read depends on */
 	size_t gate_count;
 	int error;
@@ -63,10 +62,15 @@ struct call {
 #define OP(...) (&(const struct backend_op){ __VA_ARGS__ })
 
 void call_done(struct call *call);
+/* The hash of bytes that stand behind others. */
+uint64_t call_hash_on(uint64_t hash, struct bytes bytes);
 /* A number of a key, that tells it from others well enough for what is only looked at sooner. */
 uint64_t call_key_hash(struct bytes session, struct bytes key);
 /* The number of a key's group, from 1 on; 0: out of memory, which is remembered. */
 size_t call_group(struct call *call, struct bytes session, struct bytes key, char touches);
+/* What is done with it: h hidden rows, c read, n named, p gets a file, a rows come behind,
+ * r changed. */
+char *call_touches(const struct call *call, const struct call_group *group);
 void call_say(struct call *call, const char *form, const struct backend_op *op);
 /* Words of a form, in the middle of a request. */
 void call_words(struct call *call, const char *form, const struct backend_op *op);

@@ -239,7 +239,7 @@ static void add_head(struct commit *commit, const struct redis_lane *lane)
 	words_str(head, name);
 	words_number(head, (int64_t)lane->seq);
 	words_str(head, flags);
-	words_number(head, (int64_t)redis_feed_seen(commit->store));
+	words_number(head, (int64_t)store->state.seen);
 	for (unsigned i = 0; i < FEED_GATES; i++)
 		count += ops->gates.uses[i] || ops->reads[i];
 	words_number(head, count);
@@ -305,9 +305,8 @@ static int send_commit(struct commit *commit, struct reply *ret_reply)
 	}
 	redis_give(store, lane);
 	for (size_t i = 0; i < commit->ops.call.group_count; i++)
-		if (strchr("ar", commit->ops.call.groups[i].touches))
-			redis_note_own(store, commit->ops.call.groups[i].session,
-				       commit->ops.call.groups[i].key);
+		if (strchr("ar", *call_touches(&commit->ops.call, &commit->ops.call.groups[i])))
+			redis_note_own(store, commit->ops.call.groups[i].hash);
 	return r;
 }
 
@@ -331,7 +330,7 @@ static int commit_once(struct commit *commit, int64_t until)
 
 	commit->ops.call.store = store;
 	commit->ops.append = commit->batch->append;
-	commit->shared = redis_has_others(store);
+	commit->shared = !store->state.alone;
 	r = make(commit);
 	if (r < 0)
 		return r;

@@ -11,16 +11,6 @@
 #include "backend/redis/slots.h"
 #include "backend/base/cleanup.h"
 
-uint64_t redis_feed_seen(struct redis *store)
-{
-	uint64_t seen;
-
-	pthread_mutex_lock(&store->state.lock);
-	seen = store->state.seen;
-	pthread_mutex_unlock(&store->state.lock);
-	return seen;
-}
-
 /* With state.lock held.  What was read and not digested is read again when it is needed. */
 static void wait_for_nothing(struct redis *store)
 {

@@ -10,8 +10,6 @@
 
 #include "backend/redis/store.h"
 
-/* So far they were read. */
-uint64_t redis_feed_seen(struct redis *store);
 /* Some were read, for commits. */
 int redis_feed_take(struct redis *store, const struct reply *entries);
 /* Some may be missing: anything may have changed. */

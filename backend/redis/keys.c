@@ -25,8 +25,9 @@ static int ask_rows(struct reading *reading, struct bytes session, struct bytes 
 	/* Numbers of Lua are exact so far, and no list has more. */
 	const int64_t exact = INT64_C(1) << 53;
 
-	call_say(&reading->call, wanted->back ? "back ^k @c #a #t #s #p" : "rows ^k @c #a #t #s #p",
-		 OP(.session = session, .key = key, .at = MAX(MIN(wanted->from, exact), -exact),
+	call_say(&reading->call, "rows ^k @c #v #a #t #s #p",
+		 OP(.session = session, .key = key, .version = wanted->back ? -1 : 1,
+		    .at = MAX(MIN(wanted->from, exact), -exact),
 		    .to = (int64_t)MIN(wanted->most, (uint64_t)exact), .seq = ROWS_BYTES,
 		    .parent = (uint64_t)snapshot_clip(reading->snapshot, session, key)));
 	return reading_ask(reading);

@@ -50,16 +50,6 @@ void redis_set_alone(struct redis *store, bool alone)
 	pthread_mutex_unlock(&store->state.lock);
 }
 
-bool redis_has_others(struct redis *store)
-{
-	bool others;
-
-	pthread_mutex_lock(&store->state.lock);
-	others = !store->state.alone;
-	pthread_mutex_unlock(&store->state.lock);
-	return others;
-}
-
 /* alone: "0" with others, "1" not, "2" not, but those that are silent go. */
 static int join(struct redis *store, const char *alone, struct reply *ret_reply)
 {
@@ -172,7 +162,7 @@ static int beat(struct redis *store, int64_t lease, const char *untold, const ch
 	uint64_t settings;
 	int r = mounts_call(store, &reply, "beat #i $n $d #o #a",
 			    OP(.ino = number, .name = bytes_str(untold), .data = bytes_str(holds),
-			       .offset = redis_feed_known(store), .at = lease));
+			       .offset = store->state.known, .at = lease));
 
 	if (r == 0)
 		r = redis_status(store, &reply);
@@ -207,7 +197,7 @@ bool redis_is_shared(struct backend *backend)
 {
 	struct redis *store = redis_of(backend);
 
-	return redis_is_mount(store) && redis_has_others(store);
+	return redis_is_mount(store) && !store->state.alone;
 }
 
 uint64_t redis_lease(struct backend *backend)
@@ -379,7 +369,7 @@ int redis_use(struct backend *backend, uint64_t ino, bool on)
 	pthread_mutex_unlock(&store->state.lock);
 	pthread_mutex_unlock(&store->telling);
 	if (r == 0)
-		r = told ? tell_uses(store, &ino, 1, true, (int64_t)redis_feed_known(store)) : 1;
+		r = told ? tell_uses(store, &ino, 1, true, (int64_t)store->state.known) : 1;
 	if (r == -EOWNERDEAD)
 		r = -ESTALE;
 	if (r < 0)

@@ -18,7 +18,6 @@ void redis_leave(struct redis *store);
  * long; 0: none; -1: and trim no notes. */
 int redis_beat(struct redis *store, int64_t lease);
 
-bool redis_has_others(struct redis *store);
 void redis_set_alone(struct redis *store, bool alone);
 bool redis_uses_here(struct redis *store, uint64_t ino);
 /* Ask which mounts are there. */

@@ -13,16 +13,29 @@
 enum { NODE_TEXTS = 3, NOTE_TEXTS = 3, NONE = -1 };
 
 static const struct {
-	size_t offset;
-	size_t size;
+	size_t offset, size;
+	unsigned set; /* by which of enum backend_fields, or 0 */
 } fields[] = {
-#define FIELD(name)                                                                                \
+#define FIELD(name, set)                                                                           \
 	{                                                                                          \
-		offsetof(struct backend_node, name), sizeof(((struct backend_node *)0)->name)      \
+		offsetof(struct backend_node, name), sizeof(((struct backend_node *)0)->name), set \
 	}
-	FIELD(ino),   FIELD(parent), FIELD(entry), FIELD(kind),	      FIELD(flags), FIELD(mode),
-	FIELD(uid),   FIELD(gid),    FIELD(nlink), FIELD(rdev),	      FIELD(size),  FIELD(atime),
-	FIELD(mtime), FIELD(ctime),  FIELD(btime), FIELD(generation),
+	FIELD(ino, 0),
+	FIELD(parent, 0),
+	FIELD(entry, 0),
+	FIELD(kind, 0),
+	FIELD(flags, 0),
+	FIELD(mode, BACKEND_MODE),
+	FIELD(uid, BACKEND_UID),
+	FIELD(gid, BACKEND_GID),
+	FIELD(nlink, 0),
+	FIELD(rdev, 0),
+	FIELD(size, 0),
+	FIELD(atime, BACKEND_ATIME),
+	FIELD(mtime, BACKEND_MTIME),
+	FIELD(ctime, BACKEND_CTIME),
+	FIELD(btime, 0),
+	FIELD(generation, BACKEND_GENERATION),
 #undef FIELD
 };
 
@@ -32,49 +45,34 @@ static const size_t texts[NODE_TEXTS] = {
 	offsetof(struct backend_node, target),
 };
 
-/* A field of one size in another size, most significant byte first. */
-static void field_put(const void *field, size_t size, char *bytes)
-{
-	uint64_t number = 0;
-	uint32_t half = 0;
-
-	if (size == sizeof(number)) {
-		memcpy(&number, field, size);
-		number = htobe64(number);
-		memcpy(bytes, &number, size);
-	} else {
-		memcpy(&half, field, size);
-		half = htobe32(half);
-		memcpy(bytes, &half, size);
-	}
-}
-
-static void field_get(const char *bytes, size_t size, void *field)
+/* A field of four bytes or eight, most significant byte first; or back. */
+static void turn(const void *from, size_t size, void *to)
 {
 	uint64_t number;
 	uint32_t half;
 
 	if (size == sizeof(number)) {
-		number = unpack_number(bytes);
-		memcpy(field, &number, size);
+		memcpy(&number, from, size);
+		number = htobe64(number);
+		memcpy(to, &number, size);
 	} else {
-		memcpy(&half, bytes, size);
-		half = be32toh(half);
-		memcpy(field, &half, size);
+		memcpy(&half, from, size);
+		half = htobe32(half);
+		memcpy(to, &half, size);
 	}
 }
 
 void pack_number(uint64_t number, char bytes[8])
 {
-	field_put(&number, sizeof(number), bytes);
+	turn(&number, sizeof(number), bytes);
 }
 
 uint64_t unpack_number(const char *bytes)
 {
 	uint64_t number;
 
-	memcpy(&number, bytes, sizeof(number));
-	return be64toh(number);
+	turn(bytes, sizeof(number), &number);
+	return number;
 }
 
 struct key pack_index(const struct backend_node *node)
@@ -103,7 +101,7 @@ static int text_put(struct buf *buf, struct bytes text)
 	char bytes[4];
 	int r;
 
-	field_put(&size, sizeof(size), bytes);
+	turn(&size, sizeof(size), bytes);
 	r = buf_append(buf, bytes, sizeof(bytes));
 	return r < 0 ? r : buf_append_bytes(buf, text);
 }
@@ -115,7 +113,7 @@ static int text_get(struct bytes *rest, struct bytes *ret_text)
 
 	if (rest->size < sizeof(size))
 		return -EIO;
-	field_get(rest->data, sizeof(size), &size);
+	turn(rest->data, sizeof(size), &size);
 	*rest = bytes_make(rest->data + sizeof(size), rest->size - sizeof(size));
 	if (size > 0 && (size_t)size > rest->size)
 		return -EIO;
@@ -135,7 +133,7 @@ int pack_node(const struct backend_node *node, struct buf *buf)
 	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(fields); i++) {
 		char bytes[8];
 
-		field_put((const char *)node + fields[i].offset, fields[i].size, bytes);
+		turn((const char *)node + fields[i].offset, fields[i].size, bytes);
 		r = buf_append(buf, bytes, fields[i].size);
 	}
 	for (size_t i = 0; r == 0 && i < NODE_TEXTS; i++)
@@ -153,7 +151,7 @@ int unpack_node(struct bytes value, struct backend_node *ret_node)
 	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(fields); i++) {
 		if (value.size < fields[i].size)
 			return -EIO;
-		field_get(value.data, fields[i].size, (char *)&node + fields[i].offset);
+		turn(value.data, fields[i].size, (char *)&node + fields[i].offset);
 		value = bytes_make(value.data + fields[i].size, value.size - fields[i].size);
 	}
 	for (size_t i = 0; r == 0 && i < NODE_TEXTS; i++)
@@ -163,31 +161,17 @@ int unpack_node(struct bytes value, struct backend_node *ret_node)
 
 size_t pack_fields(const struct backend_node *node, unsigned at, struct pack_field ret_fields[7])
 {
-	static const struct {
-		unsigned field;
-		size_t offset;
-	} set[] = {
-		{ BACKEND_ATIME, offsetof(struct backend_node, atime) },
-		{ BACKEND_MTIME, offsetof(struct backend_node, mtime) },
-		{ BACKEND_CTIME, offsetof(struct backend_node, ctime) },
-		{ BACKEND_MODE, offsetof(struct backend_node, mode) },
-		{ BACKEND_UID, offsetof(struct backend_node, uid) },
-		{ BACKEND_GID, offsetof(struct backend_node, gid) },
-		{ BACKEND_GENERATION, offsetof(struct backend_node, generation) },
-	};
 	size_t count = 0;
+	unsigned place = 0;
 
-	for (size_t i = 0; i < ARRAY_SIZE(set); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(fields); place += (unsigned)fields[i++].size) {
 		struct pack_field *field = &ret_fields[count];
-		unsigned place = 0;
 
-		for (size_t j = 0; fields[j].offset != set[i].offset; j++)
-			place += (unsigned)fields[j].size;
-		if (!(at & set[i].field))
+		if (!(at & fields[i].set))
 			continue;
 		field->place = place;
-		field->size = set[i].field & (BACKEND_MODE | BACKEND_UID | BACKEND_GID) ? 4 : 8;
-		field_put((const char *)node + set[i].offset, field->size, field->bytes);
+		field->size = fields[i].size;
+		turn((const char *)node + fields[i].offset, field->size, field->bytes);
 		count++;
 	}
 	return count;

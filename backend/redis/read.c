@@ -37,23 +37,13 @@ static int snapshot_start(struct backend_snapshot *snapshot, int64_t n)
 	return snapshot->error;
 }
 
-uint64_t redis_feed_known(struct redis *store)
-{
-	uint64_t known;
-
-	pthread_mutex_lock(&store->state.lock);
-	known = store->state.known;
-	pthread_mutex_unlock(&store->state.lock);
-	return known;
-}
-
 int reading_ask(struct reading *reading)
 {
 	struct backend_snapshot *snapshot = reading->snapshot;
 	struct redis *store = reading->store;
 	struct words *head = &reading->call.head;
 	const int64_t known =
-		redis_is_mount(store) ? (int64_t)redis_feed_known(store) : INT64_C(1) << 53;
+		redis_is_mount(store) ? (int64_t)store->state.known : INT64_C(1) << 53;
 	char flags[4] = "-";
 	int r;
 
@@ -255,47 +245,48 @@ int redis_xattr_get(struct backend *backend, struct backend_snapshot *snapshot, 
 	return r < 0 ? r : buf_append_bytes(ret_value, value);
 }
 
-/* The last mark from one on up to another one: its key behind the inode's number, and its value. */
-static int find_mark(struct reading *reading, const char *form, const struct backend_op *op,
-		     struct bytes *ret_key, struct bytes *ret_value)
+/* The last mark of a table that is before another: first and second of its numbers behind the node,
+ * of which the second may stand in the value. */
+static int find_mark(struct backend *backend, struct backend_snapshot *snapshot, const char *form,
+		     const struct backend_op *op, int64_t ret_numbers[2])
 {
-	int r = reading_one(reading, form, op, 0, ret_key);
+	_cleanup_(reading_done) struct reading reading = reading_in(backend, snapshot);
+	struct bytes key, value;
+	int r = reading_one(&reading, form, op, 0, &key);
 
-	*ret_key = reply_bytes(reply_at(reading_answer(reading, 0), 0));
-	*ret_value = reply_bytes(reply_at(reading_answer(reading, 0), 1));
-	if (r == 0 && ret_key->size < 17)
-		r = -ENOENT;
-	if (r == 0)
-		*ret_key = bytes_make(ret_key->data + 9, ret_key->size - 9);
-	return r;
+	key = reply_bytes(reply_at(reading_answer(&reading, 0), 0));
+	value = reply_bytes(reply_at(reading_answer(&reading, 0), 1));
+	if (r < 0 || key.size < 17)
+		return r < 0 ? r : -ENOENT;
+	key = bytes_make(key.data + 9, key.size - 9);
+	ret_numbers[0] = key_take_number(&key);
+	ret_numbers[1] = key_take_number(key.size ? &key : &value);
+	return 0;
 }
 
 int redis_mark_find(struct backend *backend, struct backend_snapshot *snapshot, uint64_t ino,
 		    uint64_t offset, struct backend_mark *ret_mark)
 {
-	_cleanup_(reading_done) struct reading reading = reading_in(backend, snapshot);
-	struct bytes key, value;
-	int r = find_mark(&reading, "last ^i [Mi] [Mio>", OP(.ino = ino, .offset = offset), &key,
-			  &value);
+	int64_t numbers[2];
+	int r = find_mark(backend, snapshot, "last ^i [Mi] [Mio>", OP(.ino = ino, .offset = offset),
+			  numbers);
 
 	if (r == 0)
-		*ret_mark = (struct backend_mark){ .offset = (uint64_t)key_take_number(&key),
-						   .index = key_take_number(&value) };
+		*ret_mark = (struct backend_mark){ .offset = (uint64_t)numbers[0],
+						   .index = numbers[1] };
 	return r;
 }
 
 int redis_mark_find_index(struct backend *backend, struct backend_snapshot *snapshot, uint64_t ino,
 			  int64_t index, struct backend_mark *ret_mark)
 {
-	_cleanup_(reading_done) struct reading reading = reading_in(backend, snapshot);
-	struct bytes key, value;
-	int r = find_mark(&reading, "last ^i [Ii] [Iia>", OP(.ino = ino, .at = index), &key,
-			  &value);
+	int64_t numbers[2];
+	int r = find_mark(backend, snapshot, "last ^i [Ii] [Iia>", OP(.ino = ino, .at = index),
+			  numbers);
 
-	if (r == 0) {
-		ret_mark->index = key_take_number(&key);
-		ret_mark->offset = (uint64_t)key_take_number(&key);
-	}
+	if (r == 0)
+		*ret_mark = (struct backend_mark){ .index = numbers[0],
+						   .offset = (uint64_t)numbers[1] };
 	return r;
 }
 
@@ -354,7 +345,7 @@ int redis_range(struct backend *backend, struct backend_snapshot *snapshot,
 	return MIN(r, 0);
 }
 
-/* The function that is called for each row of a table, with the columns behind the node. */
+/* Each row of a table is told, with the columns behind the node, by a function of its own. */
 struct told {
 	union {
 		backend_node_fn *node;
@@ -364,19 +355,15 @@ struct told {
 		backend_setting_fn *setting;
 	} fn;
 	void *arg;
+	size_t skipped; /* of the key */
 };
 
-#define TOLD(kind) (&(struct told){ .fn.kind = fn, .arg = arg })
-
-static struct bytes skip(struct bytes key, size_t size)
-{
-	return bytes_make(key.data + size, key.size - size);
-}
+#define TELL(kind, size) (&(struct told){ .fn.kind = fn, .arg = arg, .skipped = size })
 
 static int tell_node(void *arg, struct bytes key, struct bytes value)
 {
 	_cleanup_(backend_node_done) struct backend_node node = { 0 };
-	struct told *told = arg;
+	const struct told *told = arg;
 	int r = unpack_node(value, &node);
 
 	(void)key;
@@ -392,7 +379,7 @@ int redis_node_list(struct backend *backend, struct backend_snapshot *snapshot, 
 				     .to = orphans_only ? "[O>" : "[N>",
 				     .op.ino = after + 1 };
 
-	return redis_range(backend, snapshot, &range, tell_node, TOLD(node));
+	return redis_range(backend, snapshot, &range, tell_node, TELL(node, 0));
 }
 
 int redis_orphan_list(struct backend *backend, struct backend_snapshot *snapshot,
@@ -400,19 +387,22 @@ int redis_orphan_list(struct backend *backend, struct backend_snapshot *snapshot
 {
 	const struct range range = { "orphans", "", "[O]", "[O>", 0, { 0 } };
 
-	return redis_range(backend, snapshot, &range, tell_node, TOLD(node));
+	return redis_range(backend, snapshot, &range, tell_node, TELL(node, 0));
 }
 
+/* Names of attributes alone, those of settings with their values. */
 static int tell_name(void *arg, struct bytes key, struct bytes value)
 {
 	_cleanup_(buf_done) struct buf name = { 0 };
-	struct told *told = arg;
+	const struct told *told = arg;
 	int r;
 
-	(void)value;
-	key = skip(key, 9);
+	key = bytes_make(key.data + told->skipped, key.size - told->skipped);
 	r = key_take_text(&key, &name);
-	return r < 0 ? r : told->fn.name(told->arg, buf_bytes(&name));
+	if (r < 0)
+		return r;
+	return told->skipped == 1 ? told->fn.setting(told->arg, buf_bytes(&name), value) :
+				    told->fn.name(told->arg, buf_bytes(&name));
 }
 
 int redis_xattr_list(struct backend *backend, struct backend_snapshot *snapshot, uint64_t ino,
@@ -420,14 +410,22 @@ int redis_xattr_list(struct backend *backend, struct backend_snapshot *snapshot,
 {
 	const struct range range = { "range", "^i", "[Xi]", "[Xi>", 0, { .ino = ino } };
 
-	return redis_range(backend, snapshot, &range, tell_name, TOLD(name));
+	return redis_range(backend, snapshot, &range, tell_name, TELL(name, 9));
+}
+
+int redis_setting_list(struct backend *backend, struct backend_snapshot *snapshot,
+		       backend_setting_fn *fn, void *arg)
+{
+	const struct range range = { "range", "", "[T]", "[T>", 0, { 0 } };
+
+	return redis_range(backend, snapshot, &range, tell_name, TELL(setting, 1));
 }
 
 static int tell_chunk(void *arg, struct bytes key, struct bytes value)
 {
-	struct told *told = arg;
+	const struct told *told = arg;
 
-	key = skip(key, 9);
+	key = bytes_make(key.data + told->skipped, key.size - told->skipped);
 	return told->fn.chunk(told->arg, key_take_number(&key), value);
 }
 
@@ -437,15 +435,15 @@ int redis_chunk_read(struct backend *backend, struct backend_snapshot *snapshot,
 	const struct range range = { "range", "^i",	"[Cia]",
 				     "[Cit>", PAGE_BIG, { .ino = ino, .at = first, .to = last } };
 
-	return redis_range(backend, snapshot, &range, tell_chunk, TOLD(chunk));
+	return redis_range(backend, snapshot, &range, tell_chunk, TELL(chunk, 9));
 }
 
 static int tell_piece(void *arg, struct bytes key, struct bytes value)
 {
-	struct told *told = arg;
+	const struct told *told = arg;
 	int64_t index;
 
-	key = skip(key, 9);
+	key = bytes_make(key.data + told->skipped, key.size - told->skipped);
 	index = key_take_number(&key);
 	return told->fn.piece(told->arg, index, key_take_number(&key), value);
 }
@@ -457,26 +455,7 @@ int redis_piece_read(struct backend *backend, struct backend_snapshot *snapshot,
 				     "[Pias]", "[Pi>",
 				     PAGE_BIG, { .ino = ino, .at = first, .seq = first_seq } };
 
-	return redis_range(backend, snapshot, &range, tell_piece, TOLD(piece));
-}
-
-static int tell_setting(void *arg, struct bytes key, struct bytes value)
-{
-	_cleanup_(buf_done) struct buf name = { 0 };
-	struct told *told = arg;
-	int r;
-
-	key = skip(key, 1);
-	r = key_take_text(&key, &name);
-	return r < 0 ? r : told->fn.setting(told->arg, buf_bytes(&name), value);
-}
-
-int redis_setting_list(struct backend *backend, struct backend_snapshot *snapshot,
-		       backend_setting_fn *fn, void *arg)
-{
-	const struct range range = { "range", "", "[T]", "[T>", 0, { 0 } };
-
-	return redis_range(backend, snapshot, &range, tell_setting, TOLD(setting));
+	return redis_range(backend, snapshot, &range, tell_piece, TELL(piece, 9));
 }
 
 int redis_entry_at(const struct reply *list, size_t i, uint64_t parent,

@@ -31,9 +31,6 @@ struct reading {
 	struct reply reply;
 };
 
-/* So far notes were digested. */
-uint64_t redis_feed_known(struct redis *store);
-
 struct reading reading_in(struct backend *backend, struct backend_snapshot *snapshot);
 void reading_done(struct reading *reading);
 int reading_ask(struct reading *reading);

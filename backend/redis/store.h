@@ -106,11 +106,11 @@ struct redis {
 	struct {
 		pthread_mutex_t lock;
 		pthread_cond_t moved;
-		uint64_t seen;	/* notes so far were read, */
-		uint64_t known; /* and so far digested; between the two: waiting */
+		_Atomic uint64_t seen;	/* notes so far were read, */
+		_Atomic uint64_t known; /* and so far digested; between the two: waiting */
 		struct feed_notes waiting;
 		bool lost_notes, listed_loss, listed_removal;
-		bool alone;
+		_Atomic bool alone;
 		bool stirred, waking;
 		bool holds;    /* locks that are not told */
 		bool untold;   /* others do not know what is in use here */

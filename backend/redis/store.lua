@@ -238,13 +238,16 @@ local function is_in_log(group)
 	return remembered.changes > 0 and call('HEXISTS', CHANGE, group.name) == 1
 end
 
+-- What is remembered of the rows, or false.
 local function print_of(group)
-	local raw = call('HGET', PRINT, group.name)
-	if not raw then
-		return nil
+	if group.print == nil then
+		local raw = call('HGET', PRINT, group.name)
+		local kind, size, epoch, digest, last =
+			string.match(raw or '', '^(%l) (%d+) (%d+) (%x*) ?(%x*)$')
+		group.print = raw and { kind = kind, size = tonumber(size), epoch = epoch,
+			digest = digest, last = last }
 	end
-	local kind, size, epoch, digest, last = string.match(raw, '^(%l) (%d+) (%d+) (%x*) ?(%x*)$')
-	return { kind = kind, size = tonumber(size), epoch = epoch, digest = digest, last = last }
+	return group.print
 end
 
 -- Whether the keys are those of another session, too.
@@ -270,7 +273,7 @@ local function look(group)
 		group.kind, group.size = 's', 1
 	end
 	group.ambiguous = is_ambiguous(group) or (group.kind and group.set and
-		call('HEXISTS', PRINT, group.name) == 0 and call('SISMEMBER', group.set,
+		not print_of(group) and call('SISMEMBER', group.set,
 		group.member .. (group.kind == 'l' and ':list' or '')) == 0)
 	if group.ambiguous then
 		group.kind, group.size = nil, 0
@@ -293,12 +296,10 @@ local function digest_of(list, size, mark)
 	return digest, marked
 end
 
-local function set_print(group, digest)
+local function set_print(group, digest, last)
+	group.print = nil
 	if group.kind then
-		local last = ''
-		if group.kind == 'l' then
-			last = ' ' .. sha(call('LINDEX', group.list, -1))
-		end
+		last = group.kind == 'l' and ' ' .. sha(last or call('LINDEX', group.list, -1)) or ''
 		call('HSET', PRINT, group.name, string.format('%s %d %s %s', group.kind, group.size,
 			epoch(), digest) .. last)
 	else
@@ -370,7 +371,7 @@ end
 
 -- Whether nothing was changed that is not in the log; then it is.
 local function settle(group, whole, known)
-	if group.hidden or (known and call('HEXISTS', PRINT, group.name) == 0) then
+	if group.hidden or (known and not print_of(group)) then
 		return true
 	end
 	local change = compare(group, whole)
@@ -597,15 +598,15 @@ local function store_group(group, n)
 	if group.map and not group.hidden then
 		call('HSET', GATE, 'r' .. group.gate, string.format('%d', n))
 	end
+	local last
 	if not group.map then
-		local old = not group.hidden and print_of(group) or { digest = '' }
+		local old = not group.hidden and print_of(group)
 		push(group.list, group.added, 1)
-		local digest = old.digest
+		group.digest = old and old.digest or ''
 		for _, item in ipairs(group.added) do
-			digest = sha(digest .. item)
+			group.digest, last = sha(group.digest .. item), item
 		end
 		group.kind, group.size = 'l', group.final
-		group.digest = digest
 	else
 		if was == 'l' and group.target ~= 'l' then
 			call('DEL', group.list)
@@ -619,7 +620,7 @@ local function store_group(group, n)
 			store_list(group)
 			group.digest = ''
 			for _, item in ipairs(group.items) do
-				group.digest = sha(group.digest .. item)
+				group.digest, last = sha(group.digest .. item), item
 			end
 		end
 		group.kind, group.size = group.target, group.final
@@ -631,7 +632,7 @@ local function store_group(group, n)
 		return
 	end
 	if group.target ~= 's' then
-		set_print(group, group.digest)
+		set_print(group, group.digest, last)
 	end
 	if group.member and was ~= group.kind then
 		if was then
@@ -648,20 +649,29 @@ local function store_group(group, n)
 end
 
 --[ all ]
--- Groups: what is done with each, the gate of readers, session and key; or the node whose hidden
--- rows it is.
+local numbered = {}
+
+-- Groups: the gate of readers, session and key, or the node whose hidden rows it is; and what is
+-- done with each.
 local function read_groups()
+	local named, strengths = {}, 'hcnpar'
 	for i = 1, number() do
-		local touches, gate, session, key = arg(), arg(), arg(), arg()
-		local group = touches == 'h' and { list = sub(ORDER, 1, -2) .. 'h:' .. session,
+		local gate, session, key, touches = arg(), arg(), arg(), arg()
+		local group = gate == 'h' and { list = sub(ORDER, 1, -2) .. 'h:' .. session,
 			hidden = true, name = session, added = {}, others = {} } or group_at(session, key)
-		group.touches, group.gate = touches, gate
-		groups[i] = group
+		local known = named[group.name]
+		if not known then
+			group.touches, group.gate = touches, gate
+			groups[#groups + 1], named[group.name] = group, group
+		elseif string.find(strengths, touches) > string.find(strengths, known.touches) then
+			known.touches = touches
+		end
+		numbered[i] = known or group
 	end
 end
 
 local function group()
-	return groups[number()]
+	return numbered[number()]
 end
 
 -- The mounts and what they leave.
@@ -980,7 +990,7 @@ end
 -- What is to be told of a note, and only the state after the commit tells.
 local function describe(kind, fields)
 	if kind == 'r' then
-		local g, index, first = groups[tonumber(arg())], arg(), number()
+		local g, index, first = group(), arg(), number()
 		local ino = find(index)
 		look(g)
 		if append_base and first >= 0 then
@@ -1079,7 +1089,7 @@ local function guard_groups(anyway)
 			end
 		end
 		-- A file for rows that are there: from now on it is known what they are.
-		if touches == 'p' and call('HEXISTS', PRINT, g.name) == 0 then
+		if touches == 'p' and not print_of(g) then
 			ops.later[#ops.later + 1] = function()
 				if not g.changed then
 					look(g)
@@ -1129,7 +1139,7 @@ local function commit()
 	ops.told = string.format('%d', shared and tonumber(call('HGET', META, 'n') or '0') + 1 or 0)
 	local total, appended, expected, passed = number(), number(), number(), 0
 	if appended > 0 then
-		local g = groups[appended]
+		local g = numbered[appended]
 		look(g)
 		if g.kind ~= 's' and g.size ~= expected then
 			if g.size < expected then
@@ -1360,42 +1370,26 @@ local function answer(what, lenient)
 	elseif what == 'by' then
 		local ino = find(arg())
 		return ino and find('N' .. ino)
-	-- Rows from an index on: at most so many, and bytes; clipped to what there was.
+	-- Rows from an index on, or back: at most so many, and bytes; clipped to what there was.
 	elseif what == 'rows' then
-		local g, from, most, bytes, clipped = group(), number(), number(), number(), number()
+		local g, by, from, most, bytes, clipped = group(), number(), number(), number(), number(),
+			number()
 		look(g)
 		if g.kind == 's' then
-			return { 's', 1, from <= 0 and most > 0 and call('GET', g.single) or false }
+			return { 's', 1, from * by <= 0 and most > 0 and call('GET', g.single) or false }
 		end
 		local found, size, had = { 'l', g.size }, clip(g.size, clipped), 0
-		from = math.max(from, 0)
-		while from < size and #found - 2 < most and had < bytes do
-			local part = call('LRANGE', g.list, from,
-				math.min(from + 64, size, from + most - (#found - 2)) - 1)
-			for _, item in ipairs(part) do
+		from = by > 0 and math.max(from, 0) or math.min(from, size - 1)
+		while from >= 0 and from < size and #found - 2 < most and had < bytes do
+			local count = math.min(64, by > 0 and size - from or from + 1, most - (#found - 2))
+			local first = by > 0 and from or from - count + 1
+			local part = call('LRANGE', g.list, first, first + count - 1)
+			for i = 1, #part do
+				local item = part[by > 0 and i or #part + 1 - i]
 				found[#found + 1] = item
 				had = had + #item
 			end
-			from = from + #part
-		end
-		return found
-	-- The same from one on, backwards.
-	elseif what == 'back' then
-		local g, last, most, bytes, clipped = group(), number(), number(), number(), number()
-		look(g)
-		if g.kind == 's' then
-			return { 's', 1, last >= 0 and most > 0 and call('GET', g.single) or false }
-		end
-		local found, had = { 'l', g.size }, 0
-		last = math.min(last, clip(g.size, clipped) - 1)
-		while last >= 0 and #found - 2 < most and had < bytes do
-			local first = math.max(0, last - 63, last + 1 - (most - (#found - 2)))
-			local part = call('LRANGE', g.list, first, last)
-			for i = #part, 1, -1 do
-				found[#found + 1] = part[i]
-				had = had + #part[i]
-			end
-			last = first - 1
+			from = from + by * count
 		end
 		return found
 	elseif what == 'stat' then
@@ -1648,7 +1642,7 @@ end
 
 -- Keys that may have changed: those that are a session's in any way, compared.
 local function is_known(g)
-	if call('HEXISTS', PRINT, g.name) == 1 then
+	if print_of(g) then
 		return true
 	elseif g.listed then
 		return call('SISMEMBER', g.listed[1], g.listed[2]) == 1

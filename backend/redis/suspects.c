@@ -15,8 +15,6 @@ enum {
 	TOGETHER = 256,
 };
 
-static const struct bytes list_suffix = { ":list", 5 };
-
 void suspects_done(struct suspects *suspects)
 {
 	for (size_t i = 0; i < suspects->count; i++)
@@ -64,14 +62,11 @@ static void note_hash(struct redis *store, uint64_t hash)
 	store->own[hash % REDIS_OWN].at = redis_now();
 }
 
-/* The list has the key's hash with a suffix, which is as if it was another key's. */
-void redis_note_own(struct redis *store, struct bytes session, struct bytes key)
+/* The list has the key's hash with a suffix. */
+void redis_note_own(struct redis *store, uint64_t key)
 {
-	_cleanup_(buf_done) struct buf list = { 0 };
-
-	note_hash(store, call_key_hash(session, key));
-	if (buf_append_bytes(&list, key) == 0 && buf_append_bytes(&list, list_suffix) == 0)
-		note_hash(store, call_key_hash(session, buf_bytes(&list)));
+	note_hash(store, key);
+	note_hash(store, call_hash_on(key, BYTES(":list")));
 }
 
 /* The hash of a session and a key is that of both with a colon between them, as in Redis. */

@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <poll.h>
 #include <sys/eventfd.h>
-#include <time.h>
 
 #include "backend/redis/feed.h"
 #include "backend/redis/mounts.h"
@@ -12,6 +11,7 @@
 #include "backend/base/cleanup.h"
 #include "backend/base/descriptor.h"
 #include "backend/base/log.h"
+#include "backend/base/tick.h"
 
 enum { BEAT_MS = 3000, TOLD_MS = 2500, AGAIN_MS = 500, PAUSE_MS = 20, ANSWER_MS = 10000 };
 
@@ -255,7 +255,7 @@ static void *run(void *arg)
 {
 	struct redis *store = arg;
 	struct watch watch = { .store = store,
-			       .n = redis_feed_seen(store),
+			       .n = store->state.seen,
 			       .beat_at = redis_now(),
 			       .steady = redis_now(),
 			       .sweeps = store->watch.first };
@@ -317,34 +317,23 @@ void redis_watch_stop(struct redis *store)
 
 /* For callers that wait for changes. */
 
-static void deadline_in(struct timespec *time, int milliseconds)
-{
-	clock_gettime(CLOCK_MONOTONIC, time);
-	time->tv_sec += milliseconds / 1000;
-	time->tv_nsec += milliseconds % 1000 * 1000000L;
-	if (time->tv_nsec >= 1000000000) {
-		time->tv_nsec -= 1000000000;
-		time->tv_sec++;
-	}
-}
-
 int redis_change_wait(struct backend *backend, int timeout_ms)
 {
+	const int64_t now = tick_now(), millisecond = 1000000;
 	struct redis *store = redis_of(backend);
-	struct timespec first, until;
 	int r = 0;
 
-	deadline_in(&first, MIN(timeout_ms, PAUSE_MS));
-	deadline_in(&until, timeout_ms);
 	pthread_mutex_lock(&store->state.lock);
 	/* First of all a pause: so a caller in a loop never spins. */
 	while (r == 0 && !store->state.waking)
-		r = pthread_cond_timedwait(&store->state.moved, &store->state.lock, &first);
+		r = tick_cond_wait(&store->state.moved, &store->state.lock,
+				   now + MIN(timeout_ms, PAUSE_MS) * millisecond);
 	pthread_mutex_unlock(&store->state.lock);
 	redis_look(store);
 	pthread_mutex_lock(&store->state.lock);
 	for (r = 0; r == 0 && !store->state.waking && !store->state.stirred;)
-		r = pthread_cond_timedwait(&store->state.moved, &store->state.lock, &until);
+		r = tick_cond_wait(&store->state.moved, &store->state.lock,
+				   now + timeout_ms * millisecond);
 	r = store->state.waking || store->state.stirred;
 	store->state.waking = store->state.stirred = false;
 	pthread_mutex_unlock(&store->state.lock);

@@ -19,8 +19,8 @@ void redis_watch_stop(struct redis *store);
 
 /* suspects.c: keys of Redis that may have changed. */
 
-/* This mount has just written a key: the server telling of it is not news. */
-void redis_note_own(struct redis *store, struct bytes session, struct bytes key);
+/* This mount has just written a key (call_key_hash()): the server telling of it is not news. */
+void redis_note_own(struct redis *store, uint64_t key);
 
 struct suspect {
 	char *key;
