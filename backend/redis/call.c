@@ -236,6 +236,7 @@ int call_command(const struct call *call, const struct words *rest, struct buf *
 	for (size_t i = 0; i < REDIS_KEYS; i++)
 		words_str(&begin, call->store->keys[i]);
 	words_str(&begin, call->store->prefix);
+	words_str(&begin, call->store->born);
 	words_number(&groups, (int64_t)call->group_count);
 	words_number(&requests, (int64_t)call->request_count);
 	return call->error < 0 ? call->error :

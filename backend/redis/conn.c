@@ -230,6 +230,16 @@ static bool is_passing(int error)
 	       error == -ENOENT || error == -EPIPE || error == -ENETUNREACH || error == -EROFS;
 }
 
+static int say_gone(struct redis *store)
+{
+	if (!store->gone)
+		log_error("%s was deleted by another program, or another store is in its place; "
+			  "unmount, and mount again what is there",
+			  store->place);
+	store->gone = true;
+	return -EIO;
+}
+
 static int give_up(struct redis *store, int r, const char *why)
 {
 	pthread_mutex_lock(&store->state.lock);
@@ -257,7 +267,9 @@ int redis_send(struct redis *store, struct redis_lane *lane, struct bytes comman
 		if (r == -ENOMEM && lane->wire)
 			r = -ENOTCONN;
 		if (r == 0)
-			r = reply.type == REPLY_ERROR ? redis_error(store, &reply) : 0;
+			r = reply.type == REPLY_ERROR		  ? redis_error(store, &reply) :
+			    reply_is(reply_at(&reply, 0), "GONE") ? say_gone(store) :
+								    0;
 		if (r == 0) {
 			*ret_reply = reply;
 			return 0;

@@ -172,16 +172,14 @@ static int append_escaped(struct buf *buf, const char *text)
 	return r;
 }
 
-int redis_session_names(struct backend *backend, backend_name_fn *fn, void *arg)
+int redis_scan(struct redis *store, struct bytes end, backend_name_fn *fn, void *arg)
 {
-	static const struct bytes end = { ":_keys", 6 };
-	struct redis *store = redis_of(backend);
-	const size_t around = strlen(store->prefix) + end.size;
+	const size_t before = strlen(store->prefix), around = before + end.size;
 	_cleanup_(buf_done) struct buf pattern = { 0 }, cursor = { 0 };
 	int r = append_escaped(&pattern, store->prefix);
 
 	if (r == 0)
-		r = buf_printf(&pattern, "*%s", end.data);
+		r = buf_printf(&pattern, "*%.*s", (int)end.size, end.data);
 	if (r == 0)
 		r = buf_append_str(&cursor, "0");
 	do {
@@ -202,14 +200,18 @@ int redis_session_names(struct backend *backend, backend_name_fn *fn, void *arg)
 			const struct bytes key = reply_bytes(reply_at(keys, i));
 
 			if (key.size >= around)
-				r = fn(arg,
-				       bytes_make(key.data + around - end.size, key.size - around));
+				r = fn(arg, bytes_make(key.data + before, key.size - around));
 		}
 		buf_clear(&cursor);
 		if (r == 0)
 			r = buf_append_bytes(&cursor, reply_bytes(reply_at(&reply, 0)));
 	} while (r == 0 && !bytes_equal(buf_bytes(&cursor), BYTES("0")));
 	return r;
+}
+
+int redis_session_names(struct backend *backend, backend_name_fn *fn, void *arg)
+{
+	return redis_scan(redis_of(backend), BYTES(":_keys"), fn, arg);
 }
 
 /* continues: one of before has begun to tell of them, and those that have come since are told as

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/random.h>
 
 #include "backend/redis/feed.h"
 #include "backend/redis/read.h"
@@ -11,7 +12,8 @@
 #include "backend/base/cleanup.h"
 #include "backend/base/log.h"
 
-enum { TURN_MS = 10000, TURN_PAUSE_MS = 2, OUTWAIT_MS = 500 };
+/* CHANCE_SHIFT: what is left is exact in Lua, with what is added. */
+enum { CHANCE_SHIFT = 14, TURN_MS = 10000, TURN_PAUSE_MS = 2, OUTWAIT_MS = 500 };
 
 /* The script is called with some words. */
 static int mounts_call(struct redis *store, struct reply *ret_reply, const char *form,
@@ -53,10 +55,15 @@ void redis_set_alone(struct redis *store, bool alone)
 /* alone: "0" with others, "1" not, "2" not, but those that are silent go. */
 static int join(struct redis *store, const char *alone, struct reply *ret_reply)
 {
+	uint64_t chance;
+
+	if (getrandom(&chance, sizeof(chance), 0) != sizeof(chance))
+		return -EIO;
 	return mounts_call(store, ret_reply,
-			   store->owner ? "join m 1 $n #a $d" : "join g 1 $n #a $d",
+			   store->owner ? "join m 1 $n #a $d #o" : "join g 1 $n #a $d #o",
 			   OP(.name = bytes_str(alone), .at = REDIS_LEASE_MS,
-			      .data = bytes_str(store->owner ? store->owner : "")));
+			      .data = bytes_str(store->owner ? store->owner : ""),
+			      .offset = chance >> CHANCE_SHIFT));
 }
 
 static int become(struct redis *store, const struct reply *reply, bool again)
@@ -69,6 +76,9 @@ static int become(struct redis *store, const struct reply *reply, bool again)
 	store->state.untold = first;
 	store->state.holds = false;
 	store->state.alone = store->owner && first;
+	if (!*store->born)
+		snprintf(store->born, sizeof(store->born), "%lld",
+			 (long long)reply_number(reply_at(reply, 4)));
 	pthread_mutex_unlock(&store->state.lock);
 	for (size_t i = 0; i < REDIS_LANES; i++)
 		store->pool.lanes[i].unsure = false;

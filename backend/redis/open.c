@@ -73,7 +73,7 @@ static void redis_freep(struct redis **store)
 		redis_free(*store);
 }
 
-static void redis_close(struct backend *backend)
+void redis_close(struct backend *backend)
 {
 	struct redis *store = redis_of(backend);
 
@@ -213,6 +213,14 @@ static int meet(struct redis *store, char **ret_why)
 	return r;
 }
 
+int redis_store_meet(const struct url *url, const struct backend_options *options,
+		     struct redis **ret_store, char **ret_why)
+{
+	int r = make(url, options, ret_store);
+
+	return r < 0 ? r : meet(*ret_store, ret_why);
+}
+
 static int is_one(void *arg, struct bytes session)
 {
 	(void)session;
@@ -250,24 +258,24 @@ static int put_root(struct redis *store)
 	return backend_commit(&store->backend, ops, rows ? 2 : 1, BACKEND_ANYWAY);
 }
 
-/* Ask with the first connection. */
-static int ask_meta(struct redis *store, struct reply *ret_reply, const char *command,
-		    const char *value)
+static int ask_format(struct redis *store, struct reply *ret_reply, const char *command,
+		      const char *value)
 {
-	struct redis_lane *lane = redis_take(store);
-	int r = lane->wire ? wire_ask_str(lane->wire, redis_until(store), ret_reply, command,
-					  store->keys[2], "format", value, NULL) :
-			     -ENOTCONN;
+	_cleanup_(words_done) struct words words = { 0 };
 
-	redis_give(store, lane);
-	return r < 0 ? r : redis_error(store, ret_reply);
+	words_str(&words, command);
+	words_str(&words, store->keys[2]);
+	words_str(&words, "format");
+	if (value)
+		words_str(&words, value);
+	return redis_ask_words(store, &words, ret_reply);
 }
 
 static int find_store(struct redis *store, const struct backend_options *options, bool *ret_new,
 		      char **ret_why)
 {
 	_cleanup_(reply_done) struct reply reply = { 0 };
-	int r = ask_meta(store, &reply, "HGET", NULL);
+	int r = ask_format(store, &reply, "HGET", NULL);
 	const int64_t format = reply_number(&reply);
 
 	if (r < 0)
@@ -301,7 +309,7 @@ static int open_store(struct redis *store, const struct backend_options *options
 	if (r == 0 && fresh)
 		r = put_root(store);
 	if (r == 0 && fresh)
-		r = ask_meta(store, &reply, "HSET", format);
+		r = ask_format(store, &reply, "HSET", format);
 	if (r == 0)
 		r = redis_watch_start(store, joins && store->owner && store->state.alone);
 	if (r < 0 && !*ret_why)

@@ -10,4 +10,5 @@ const struct plugin sessfs_plugin = {
 	.set_log_level = log_set_level,
 	.prepare = redis_store_prepare,
 	.open = redis_store_open,
+	.read_older = redis_store_read_older,
 };

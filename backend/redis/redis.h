@@ -11,5 +11,8 @@ int redis_store_prepare(const struct url *url, char **ret_why);
 /* As backend_open(). */
 int redis_store_open(const struct url *url, const struct backend_options *options,
 		     struct backend **ret_backend, char **ret_why);
+/* As backend_read_older(). */
+int redis_store_read_older(const struct url *url, const char *table, backend_older_fn *fn,
+			   void *arg, char **ret_why);
 
 #endif

@@ -10,7 +10,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "backend/redis/store.h"
+#include "backend/redis/feed.h"
 #include "backend/base/cleanup.h"
 #include "backend/base/log.h"
 
@@ -158,14 +158,20 @@ int redis_server_settle(struct redis *store, struct wire *wire, int64_t until,
 			const struct redis_server *server)
 {
 	_cleanup_(reply_done) struct reply known = { 0 };
+	bool noted;
+	uint64_t n;
 	int r = 0;
 
 	if (store->backend.read_only || strcmp(store->server.run, server->run) == 0)
 		return 0;
-	r = wire_ask_str(wire, until, &known, "HGET", store->keys[2], "run", NULL);
+	r = wire_ask_str(wire, until, &known, "HMGET", store->keys[2], "run", "n", NULL);
+	if (r == 0)
+		r = redis_error(store, &known);
 	if (r < 0)
 		return r;
-	if (server->aof && !reply_is(&known, server->run)) {
+	noted = reply_is(reply_at(&known, 0), server->run);
+	n = (uint64_t)reply_number(reply_at(&known, 1));
+	if (server->aof && !noted) {
 		r = rewrite(store, wire);
 		if (r == -EACCES && store->url->durable)
 			return r;
@@ -176,12 +182,17 @@ int redis_server_settle(struct redis *store, struct wire *wire, int64_t until,
 				    store->place, store->url->user);
 		r = r == -EACCES ? 0 : r;
 	}
-	if (r == 0 && !reply_is(&known, server->run)) {
+	if (r == 0 && !noted) {
 		reply_done(&known);
 		r = wire_ask_str(wire, until, &known, "HSET", store->keys[2], "run", server->run,
 				 NULL);
 		if (r == 0)
 			r = redis_error(store, &known);
+	}
+	/* It may have forgotten what it had acknowledged, if that is how it syncs. */
+	if (r == 0 && store->server.run[0]) {
+		redis_feed_begin(store, n, true);
+		redis_feed_lost(store);
 	}
 	if (r == 0)
 		store->server = *server;

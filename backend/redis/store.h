@@ -34,6 +34,9 @@
  * Other programs' changes are found by comparing a key with its print: when the server tells that
  * the key was written (watch.c), and when it is read or written.  A save compares all of it.
  *
+ * A store has a number of its own by chance, and those of its mounts go on from there: so one whose
+ * server was emptied (FLUSHALL) does nothing any more, whatever is there then.
+ *
  * wire.c is the protocol, conn.c the connections, call.c calls of the scripts, server.c what server
  * it is and what it promises.
  *
@@ -95,6 +98,8 @@ struct redis {
 	char *owner;		 /* NULL: a guest */
 	struct redis_shas shas;	 /* of the scripts, which each server is sent */
 	_Atomic uint64_t number; /* of the mount or guest; 0: this handle only reads */
+	char born[24];		 /* which store it is, as a mount knows it; or "" */
+	_Atomic bool gone;	 /* it is no longer there */
 	struct redis_server server;
 
 	struct {
@@ -150,6 +155,18 @@ static inline bool redis_is_mount(const struct redis *store)
 {
 	return store->number && store->owner;
 }
+
+/* open.c */
+
+/* Connect to a server that can hold a store; for redis_close(). */
+int redis_store_meet(const struct url *url, const struct backend_options *options,
+		     struct redis **ret_store, char **ret_why);
+void redis_close(struct backend *backend);
+
+/* keys.c */
+
+/* Each key of the server between its prefix and an end, in no order, perhaps more than once. */
+int redis_scan(struct redis *store, struct bytes end, backend_name_fn *fn, void *arg);
 
 /* conn.c */
 

@@ -2,8 +2,8 @@
 --
 -- What the server does for a store, each call at one instant.  store.h says which keys there are;
 -- call.h how this is called: KEYS are ours, and what services' keys begin with, so that the server
--- refuses a user without rights to these before anything is done; ARGV begins with the name of
--- what is to be done.  Which keys of services a call is about follows from sessions and keys, and
+-- refuses a user without rights to these before anything is done; ARGV begins with which store it
+-- was (born), and the name of what is to be done.  Which keys of services a call is about follows from sessions and keys, and
 -- from what the server finds; a cluster, which would have to know them, is refused.
 --
 -- This is three scripts, as making functions takes a server longer than most of what they do: one
@@ -15,7 +15,7 @@ local ORDER, VALUE, META, GATE, PRINT, CHANGE, APART, LANE, MOUNT, FEED =
 	KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
 local PREFIX, PART, PUSH = KEYS[11], 512, 7000
 local call, sha, sub = redis.call, redis.sha1hex, string.sub
-local at = 1
+local at = 2
 
 local function arg()
 	at = at + 1
@@ -196,6 +196,13 @@ end
 -- Rows.  A group is a key of a session: what is there, and what it will be.
 
 --[ all ]
+-- The last commit; and which store it is, as a server may be emptied while it is mounted.
+local newest, born = unpack(call('HMGET', META, 'n', 'born'))
+newest = tonumber(newest or '0')
+if ARGV[1] ~= '' and ARGV[1] ~= born then
+	return { 'GONE' }
+end
+
 local groups = {}
 
 local function in_name(text)
@@ -1106,7 +1113,8 @@ local function commit()
 	local flags, seen = arg(), number()
 	local guest = string.find(flags, 'g')
 	ops.mount = mount
-	if call('HEXISTS', MOUNT, mount) == 0 then
+	-- One that has heard of more than there is now joins again.
+	if call('HEXISTS', MOUNT, mount) == 0 or seen > newest then
 		return { 'LOST' }
 	end
 	local last = call('HGET', LANE, lane)
@@ -1268,7 +1276,7 @@ local function is_reaped(key)
 		local list = call('HGETALL', MOUNT)
 		for i = 1, #list, 2 do
 			local known = string.match(list[i + 1], '^m%S+ %d+ (%d+)')
-			if list[i] ~= ARGV[2] and known then
+			if list[i] ~= ARGV[3] and known then
 				least = math.min(least, tonumber(known))
 			end
 		end
@@ -1459,8 +1467,7 @@ end
 local function read()
 	local mount, flags, n, known = arg(), arg(), number(), number()
 	local anyway, past = string.find(flags, 'y'), string.find(flags, 'p')
-	local now = tonumber(call('HGET', META, 'n') or '0')
-	local stale = false
+	local now, stale = newest, false
 	if n < 0 and not anyway then
 		local one, two = unpack(call('HMGET', META, 'last', 'other'))
 		stale = newest_of_others(one, two, mount) > known or
@@ -1539,7 +1546,7 @@ local function list_mounts()
 end
 
 local function join()
-	local kind, untold, alone, lease, owner = arg(), arg(), arg(), number(), arg()
+	local kind, untold, alone, lease, owner, chance = arg(), arg(), arg(), number(), arg(), arg()
 	if alone ~= '0' then
 		local list = list_mounts()
 		for i = 1, #list, 3 do
@@ -1552,9 +1559,12 @@ local function join()
 			end
 		end
 	end
-	local mount = string.format('%d', call('HINCRBY', META, 'number', 1))
-	local n = call('HGET', META, 'n') or '0'
-	local first = '0'
+	-- No mount of another store that was here has such a number.
+	if not born then
+		born = chance
+		call('HSET', META, 'born', born, 'number', chance)
+	end
+	local mount, first = string.format('%d', call('HINCRBY', META, 'number', 1)), '0'
 	if kind == 'm' then
 		if call('HINCRBY', META, 'mounts', 1) == 1 then
 			first = '1'
@@ -1562,8 +1572,9 @@ local function join()
 		end
 	end
 	call('HINCRBY', META, 'comings', 1)
-	say_mount(mount, kind, (first == '1' or kind == 'g') and untold or '0', '0', n, owner)
-	return { 'OK', mount, n, first }
+	say_mount(mount, kind, (first == '1' or kind == 'g') and untold or '0', '0',
+		string.format('%d', newest), owner)
+	return { 'OK', mount, newest, first, born }
 end
 
 local function leave()
@@ -1584,7 +1595,7 @@ local function beat()
 	end
 	local one, two = unpack(call('HMGET', META, 'last', 'other'))
 	if newest_of_others(one, two, mount) <= tonumber(known) then
-		known = call('HGET', META, 'n') or known
+		known = string.format('%d', newest)
 	end
 	say_mount(mount, sub(state, 1, 1), untold == '-' and sub(state, 2, 2) or untold,
 		holds == '-' and sub(state, 3, 3) or holds, known,
@@ -1719,7 +1730,7 @@ end
 --[ mounts ]
 local calls = { join = join, leave = leave, beat = beat, use = use, duty = duty, turn = turn,
 	check = check, prints = prints, members = members, anew = anew }
-local ok, found = pcall(calls[ARGV[1]])
+local ok, found = pcall(calls[ARGV[2]])
 --[ commit ]
 local ok, found = pcall(commit)
 --[ read ]

@@ -165,6 +165,7 @@ static int connect_feed(struct watch *watch)
 {
 	int r = redis_connect(watch->store, redis_now() + ANSWER_MS, &watch->feed, NULL);
 
+	watch->n = MIN(watch->n, (uint64_t)watch->store->state.known);
 	if (r == 0)
 		r = ask_notes(watch);
 	if (r < 0) {
@@ -234,7 +235,7 @@ static void pass(struct watch *watch, int64_t now)
 		if (watch->store->number)
 			beat(watch, now);
 		watch->beat_at = MAX(watch->beat_at, now);
-		if (watch->asks && tracks && beat_tracking(watch) < 0)
+		if (watch->asks && tracks && !watch->store->gone && beat_tracking(watch) < 0)
 			untrack(watch);
 	}
 	if (watch->told && watch->sweeps && tracks)

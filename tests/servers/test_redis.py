@@ -202,6 +202,31 @@ def test_versions_rise_with_what_a_mount_writes(box):
     same(client("GET", PREFIX + "u/s:agent:ver"), str(2**53 + 9).encode())
 
 
+def test_sessions_of_the_older_layout_are_imported(box):
+    server = resp.start(box)
+    client = server.connect()
+    service = Service(client)
+    service.save("new", "agent", "1")
+    service.save_if("new", "raised", "2")
+    service.save_list("new", "memory", ["1", "2"])
+    older = {"old": '{"agent":{"v":1},"memory":[1,{"n":2}]}', "user:s": '{"agent": 5}'}
+    for session, data in older.items():
+        client("SET", PREFIX + session, data)
+    there = keys_of(client)
+    store = server.url(database=1)
+    words = ["import", "--layout=agentscope-rows", store]
+    done = box.sessfs(*words, server.url())
+    assert done.returncode == 0, done.stderr
+    same(keys_of(client), there)
+    mount = box.mount(store=store)
+    same(sorted(os.listdir(mount.at())), ["old", "user:s"])
+    same(read(mount.at("old", "agent.json")), b'{"v":1}')
+    same(read(mount.at("old", "memory.jsonl")), b'1\n{"n":2}\n')
+    same(read(mount.at("user:s", "agent.json")), b"5")
+    done = box.sessfs(*words, server.url(prefix="other:"))
+    assert done.returncode and b"no sessions of the older layout" in done.stderr, done.stderr
+
+
 def test_a_key_of_two_sessions_is_refused_and_others_suffer_nothing(box):
     server = resp.start(box)
     client = server.connect()

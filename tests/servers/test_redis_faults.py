@@ -106,13 +106,17 @@ def test_a_server_that_is_killed_loses_nothing_of_what_was_acknowledged(box):
     same(len(read(path).splitlines()), told)
 
 
+def last_log(server):
+    paths = glob.glob(f"{server.path}/appendonlydir/*.incr.aof")
+    return max(paths, key=lambda path: int(path.split(".")[-3]))
+
+
 def cut_tail(server, size):
     """The log ends in the middle of a script, as that of a server that died in it: what is cut off
     was written behind all that was acknowledged."""
     if not size:
         return
-    paths = glob.glob(f"{server.path}/appendonlydir/*.incr.aof")
-    with open(max(paths, key=lambda path: int(path.split(".")[-3])), "ab") as file:
+    with open(last_log(server), "ab") as file:
         torn = b"*1\r\n$5\r\nMULTI\r\n"
         for number in range(9):
             torn += b"*3\r\n$5\r\nRPUSH\r\n$4\r\ntorn\r\n$1\r\n%d\r\n" % number
@@ -136,6 +140,31 @@ def test_a_torn_log_takes_nothing_that_comes_after_it(box):
         server.kill()
         server.start()
         same([int(line) for line in read(path).splitlines()], list(range(told)))
+
+
+def test_a_log_that_is_cut_loses_only_what_was_cut_off(box):
+    """A server and its mount die together: the last script is there whole or not at all."""
+    server = resp.start(box, durable=True)
+    mount = box.mount(store=server.url())
+    os.mkdir(mount.at("s"))
+    told = []
+    for size in range(1, 201, rounds("SESSFS_STEPS", 66, 1)):
+        append(mount.at("s", "l.jsonl"), b"%d\n" % size)
+        told.append(size)
+        safe = os.path.getsize(last_log(server))
+        append(mount.at("s", "l.jsonl"), b"-%d\n" % size)
+        mount.kill9()
+        server.kill()
+        log = last_log(server)
+        assert os.path.getsize(log) - size > safe, "more than the last script would be cut off"
+        os.truncate(log, os.path.getsize(log) - size)
+        server.start()
+        mount.start()
+        seen = [int(line) for line in read(mount.at("s", "l.jsonl")).splitlines()]
+        same(seen[: len(told)], told)
+        assert seen[len(told) :] in ([], [-size]), (size, seen[len(told) :])
+        told = seen
+    mount.check()
 
 
 def test_without_a_new_log_what_comes_after_a_torn_one_is_lost(box):
@@ -214,6 +243,28 @@ def test_a_mount_that_sleeps_longer_than_its_lease_comes_back(box):
 def is_ended(server):
     with server.connect() as client:
         return client("HGET", "sessfs:" + PREFIX[:-1] + ":m", "mounts") == b"1"
+
+
+def test_a_store_that_is_deleted_is_noticed_and_nothing_of_it_comes_back(box):
+    server = resp.start(box)
+    client = server.connect()
+    old = box.mount(store=server.url())
+    os.mkdir(old.at("s"))
+    append(old.at("s", "l.jsonl"), b"1\n")
+    client("FLUSHALL")
+    same(errno_of(append, old.at("s", "l.jsonl"), b"2\n"), 5)
+    same(errno_of(os.mkdir, old.at("t")), 5)
+    assert "was deleted by another program" in old.log(), old.log()
+    # A heartbeat of before may still have come.
+    same([key for key in client("KEYS", "*") if b":hb:" not in key], [])
+    new = box.mount(store=server.url())
+    os.mkdir(new.at("s"))
+    append(new.at("s", "l.jsonl"), b"3\n")
+    same(errno_of(append, old.at("s", "l.jsonl"), b"4\n"), 5)
+    same(errno_of(os.mkdir, old.at("t")), 5)
+    same(read(new.at("s", "l.jsonl")), b"3\n")
+    same(os.listdir(new.at()), ["s"])
+    new.check()
 
 
 def test_a_server_that_is_away_is_waited_for_and_then_an_error(box):
