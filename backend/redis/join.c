@@ -187,7 +187,7 @@ static int list_page(struct backend *backend, struct backend_snapshot *snapshot,
 		r = r == -ENOENT ? 0 : r;
 		*after = listed[i].entry.id;
 		if (r == 0 && listed[i].there)
-			listed[i].tail = wanted(arg, &listed[i].node) & BACKEND_TAIL;
+			listed[i].tail = wanted && wanted(arg, &listed[i].node) & BACKEND_TAIL;
 		if (listed[i].tail)
 			ask_tail(&tails, &listed[i].node);
 	}
@@ -223,12 +223,6 @@ struct entries {
 	void *arg;
 };
 
-static unsigned want_nothing(void *arg, const struct backend_node *node)
-{
-	(void)arg, (void)node;
-	return 0;
-}
-
 static int tell_entry(void *arg, const struct backend_entry *entry, const struct backend_node *node,
 		      const struct backend_tail *tail)
 {
@@ -241,6 +235,6 @@ static int tell_entry(void *arg, const struct backend_entry *entry, const struct
 int redis_entry_list(struct backend *backend, struct backend_snapshot *snapshot, uint64_t parent,
 		     uint64_t after, backend_entry_fn *fn, void *arg)
 {
-	return redis_entry_list_tails(backend, snapshot, parent, after, UINT64_MAX, want_nothing,
+	return redis_entry_list_tails(backend, snapshot, parent, after, UINT64_MAX, NULL,
 				      tell_entry, &(struct entries){ fn, arg });
 }

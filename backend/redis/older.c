@@ -3,8 +3,8 @@
  * only ever read. */
 #include <errno.h>
 
+#include "backend/redis/read.h"
 #include "backend/redis/redis.h"
-#include "backend/redis/store.h"
 #include "backend/base/cleanup.h"
 
 /* The string, unless a session of today's has it in its set: its id may end at any colon. */
@@ -26,7 +26,7 @@ struct older {
 	bool any;
 };
 
-static int take(void *arg, struct bytes session)
+static int take_older(void *arg, struct bytes session)
 {
 	_cleanup_(words_done) struct words words = { 0 };
 	_cleanup_(reply_done) struct reply reply = { 0 };
@@ -55,7 +55,7 @@ int redis_store_read_older(const struct url *url, const char *table, backend_old
 	(void)table;
 	r = redis_store_meet(url, &options, &older.store, ret_why);
 	if (r == 0)
-		r = redis_scan(older.store, BYTES(""), take, &older);
+		r = redis_scan(older.store, BYTES(""), take_older, &older);
 	if (r == 0 && !older.any)
 		r = str_explain(ret_why, -EMEDIUMTYPE,
 				"%s has no sessions of the older layout, whose keys are "

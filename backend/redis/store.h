@@ -34,8 +34,8 @@
  * Other programs' changes are found by comparing a key with its print: when the server tells that
  * the key was written (watch.c), and when it is read or written.  A save compares all of it.
  *
- * A store has a number of its own by chance, and those of its mounts go on from there: so one whose
- * server was emptied (FLUSHALL) does nothing any more, whatever is there then.
+ * A store has a random number, and the numbers of its mounts go on from there: so a mount of one
+ * that was deleted (FLUSHALL) does nothing to another that is in its place.
  *
  * wire.c is the protocol, conn.c the connections, call.c calls of the scripts, server.c what server
  * it is and what it promises.
@@ -162,11 +162,6 @@ static inline bool redis_is_mount(const struct redis *store)
 int redis_store_meet(const struct url *url, const struct backend_options *options,
 		     struct redis **ret_store, char **ret_why);
 void redis_close(struct backend *backend);
-
-/* keys.c */
-
-/* Each key of the server between its prefix and an end, in no order, perhaps more than once. */
-int redis_scan(struct redis *store, struct bytes end, backend_name_fn *fn, void *arg);
 
 /* conn.c */
 
