@@ -75,14 +75,15 @@ static int attempt_url(struct attempt *attempt)
 	const struct s3 *s3 = attempt->s3;
 	const struct s3_request *request = attempt->request;
 	struct buf *url = &attempt->url;
-	int r = request->url ? buf_printf(url, "%s", request->url) :
-		s3->by_path  ? buf_printf(url, "%s/%s%s", s3->place, s3->bucket,
-					  request->key.size ? "/" : "") :
-			       buf_printf(url, "%.*s%s.%s/", (int)(s3->host - s3->place), s3->place,
-					  s3->bucket, s3->host);
+	int r = request->url ?
+			buf_printf(url, "%s", request->url) :
+		s3->by_path ?
+			buf_printf(url, "%s/%s%s", s3->place, s3->bucket, request->key ? "/" : "") :
+			buf_printf(url, "%.*s%s.%s/", (int)(s3->host - s3->place), s3->place,
+				   s3->bucket, s3->host);
 
-	if (r == 0)
-		r = encode(request->key, true, url);
+	if (r == 0 && request->key)
+		r = encode(bytes_str(request->key), true, url);
 	if (r == 0 && request->query[0].name)
 		r = buf_append_byte(url, '?');
 	if (r == 0)
@@ -244,9 +245,8 @@ static int attempt_explain(struct attempt *attempt)
 	const char *region = answer_header(attempt, "x-amz-bucket-region");
 	const time_t there = curl_getdate(answer_header(attempt, "date"), NULL);
 	_cleanup_(freep) char *what =
-		str_printf("s3://%s%s%.*s: %s", attempt->s3->bucket, request->key.size ? "/" : "",
-			   (int)request->key.size, request->key.data ? request->key.data : "",
-			   request->method);
+		str_printf("s3://%s%s%s: %s", attempt->s3->bucket, request->key ? "/" : "",
+			   request->key ? request->key : "", request->method);
 
 	if (!what)
 		return -ENOMEM;
@@ -287,8 +287,8 @@ static int attempt_judge(struct attempt *attempt, CURLcode result)
 	if (result == CURLE_ABORTED_BY_CALLBACK)
 		return -EINTR;
 	if (result == CURLE_FILESIZE_EXCEEDED || result == CURLE_WRITE_ERROR)
-		return str_explain(&request->why, -EFBIG, "s3://%s/%.*s is larger than was said",
-				   attempt->s3->bucket, (int)request->key.size, request->key.data);
+		return str_explain(&request->why, -EFBIG, "s3://%s/%s is larger than was said",
+				   attempt->s3->bucket, request->key ? request->key : "");
 	if (result != CURLE_OK)
 		return str_explain(&request->why, hopeless ? -EIO : 1, "cannot reach %s: %s",
 				   request->url ? request->url : attempt->s3->place,

@@ -54,7 +54,7 @@ struct s3_pair {
 /* One request.  All else than what is set is zeros before; s3_request_done() releases it. */
 struct s3_request {
 	const char *method;
-	struct bytes key;		 /* borrowed, as it is; empty: the bucket */
+	const char *key;		 /* borrowed, as it is; NULL: the bucket */
 	const char *url;		 /* another server's, unsigned; NULL: by key */
 	struct s3_pair query[S3_PAIRS];	 /* in the order of their names */
 	const char *headers[S3_HEADERS]; /* "name: value"; NULL: the end */

@@ -29,8 +29,8 @@ static int is_like(struct tree *tree, struct inode *inode, struct inode *other)
 /*
  * A file is replaced again and again, also between the lookup and the open, and its bytes are gone.
  * After ESTALE the kernel looks the name up and opens once more, and no third time: then what the
- * name leads to is opened in its place.  Of a thread that cannot be seen it is not known whether
- * this is its second try.
+ * name leads to is opened in its place.  At a first try it is not: the kernel has the size and
+ * pages of the other one for what it opens.  Threads that cannot be seen count as one.
  */
 static int open_file(fuse_req_t req, struct inode *inode, unsigned face, int flags,
 		     struct handle **ret_handle, bool *ret_other)
@@ -38,8 +38,8 @@ static int open_file(fuse_req_t req, struct inode *inode, unsigned face, int fla
 	enum { TRIES = 100 };
 	struct tree *tree = request_tree(req);
 	const pid_t pid = fuse_req_ctx(req)->pid;
-	const bool again = face != FACE_ANY &&
-			   (!pid || tree_opens_again(tree, pid, inode_nodeid(inode, face)));
+	const bool again =
+		face != FACE_ANY && tree_opens_again(tree, pid, inode_nodeid(inode, face));
 	int r = tree_open_file(tree, inode, face, flags, pid, ret_handle);
 
 	for (int i = 0; again && r == -ESTALE && i < TRIES; i++) {

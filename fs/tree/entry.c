@@ -323,7 +323,7 @@ enum { UNLINK_KEEP = 1 << 20 }; /* bytes kept for a thread that may be about to 
 
 /* An unlinked state file that is open, or is just about to be opened, can still be read and
  * written: its bytes move into a stage, which ends with the inode.  Large content is kept only for
- * handles that are open already. */
+ * handles that are open already, and for threads that were led there. */
 static int unlink_keep(struct tree *tree, struct view *view, struct unlinking *unlinking)
 {
 	struct inode *inode = unlinking->inode;
@@ -335,7 +335,7 @@ static int unlink_keep(struct tree *tree, struct view *view, struct unlinking *u
 		return 0;
 	}
 	r = content_size(tree, view, inode, &size);
-	if (r < 0 || (!inode->open && size > UNLINK_KEEP))
+	if (r < 0 || (!inode->open && !inode->led && size > UNLINK_KEEP))
 		return r;
 	unlinking->orphaned = true;
 	return content_to_stage(view, inode, &unlinking->stage);

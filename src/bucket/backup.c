@@ -61,7 +61,7 @@ static int twin_read(struct twin *twin, const struct s3_request *head, int fd,
 			str_printf("Range: bytes=%llu-%llu", (unsigned long long)at,
 				   (unsigned long long)at + BLOCK - 1);
 		_cleanup_(s3_request_done) struct s3_request request = {
-			.method = "GET", .key = bytes_str(twin->key), .headers = { range, match }
+			.method = "GET", .key = twin->key, .headers = { range, match }
 		};
 		const struct buf *data = &request.data;
 
@@ -87,7 +87,7 @@ static int put_slice(struct twin *twin, uint64_t at, uint64_t most, struct s3_re
 	int r;
 
 	put->method = "PUT";
-	put->key = bytes_str(twin->key);
+	put->key = twin->key;
 	put->body = twin_slice(twin, at, most);
 	r = bucket_perform(twin->bucket, put);
 	twin_pass(twin, put->body);
@@ -121,10 +121,9 @@ static int put_large(struct twin *twin, const char *sum, const char *condition)
 {
 	const struct bucket *bucket = twin->bucket;
 	_cleanup_(buf_done) struct buf upload = { 0 }, list = { 0 };
-	_cleanup_(s3_request_done) struct s3_request begin = { .method = "POST",
-							       .key = bytes_str(twin->key),
-							       .query = { { "uploads" } },
-							       .headers = { sum } };
+	_cleanup_(s3_request_done) struct s3_request begin = {
+		.method = "POST", .key = twin->key, .query = { { "uploads" } }, .headers = { sum }
+	};
 	int r = bucket_perform(bucket, &begin);
 
 	if (r == 0 && bucket->ops->text(buf_bytes(&begin.data), "UploadId", &upload) < 0)
@@ -132,7 +131,7 @@ static int put_large(struct twin *twin, const char *sum, const char *condition)
 	if (r < 0)
 		return r;
 	_cleanup_(s3_request_done) struct s3_request end = { .method = "POST",
-							     .key = bytes_str(twin->key),
+							     .key = twin->key,
 							     .query = { { "uploadId",
 									  buf_bytes(&upload) } },
 							     .headers = { condition } };
@@ -152,8 +151,7 @@ static int put_large(struct twin *twin, const char *sum, const char *condition)
 
 static int drop(const struct bucket *bucket, const char *key)
 {
-	_cleanup_(s3_request_done) struct s3_request request = { .method = "DELETE",
-								 .key = bytes_str(key) };
+	_cleanup_(s3_request_done) struct s3_request request = { .method = "DELETE", .key = key };
 
 	return bucket_perform(bucket, &request);
 }
@@ -161,8 +159,7 @@ static int drop(const struct bucket *bucket, const char *key)
 /* Read it all, and compare. */
 static int check(struct twin *twin)
 {
-	_cleanup_(s3_request_done) struct s3_request head = { .method = "HEAD",
-							      .key = bytes_str(twin->key) };
+	_cleanup_(s3_request_done) struct s3_request head = { .method = "HEAD", .key = twin->key };
 	char sha256[S3_HASH] = "";
 	int r = bucket_perform(twin->bucket, &head);
 
@@ -184,20 +181,18 @@ static int put_twin(struct twin *twin)
 	_cleanup_(freep) char *sum = NULL;
 	int r;
 
+	progress_begin(&twin->progress, "upload", NULL);
+	progress_set_total(&twin->progress, 0, 3 * twin->file.size);
 	for (uint64_t at = 0; at < twin->file.size; at += BLOCK) {
-		const struct bytes slice = twin_slice(twin, at, BLOCK);
-
-		ops->sha256(digest, slice, NULL);
-		madvise((void *)slice.data, slice.size, MADV_DONTNEED);
+		ops->sha256(digest, twin_slice(twin, at, BLOCK), NULL);
+		twin_pass(twin, twin_slice(twin, at, BLOCK));
 	}
 	ops->sha256(digest, BYTES(""), twin->sha256);
 	sum = str_printf("x-amz-meta-sha256: %s", twin->sha256);
-	if (!sum || !*twin->sha256)
-		return sum ? say_why("SHA-256 is not available", -EOPNOTSUPP) : -ENOMEM;
 	_cleanup_(s3_request_done) struct s3_request put = { .headers = { sum, condition } };
-	progress_begin(&twin->progress, "upload", NULL);
-	progress_set_total(&twin->progress, 0, 2 * twin->file.size);
-	r = twin->file.size > SINGLE_MAX ? put_large(twin, sum, condition) :
+	r = !sum			 ? -ENOMEM :
+	    !*twin->sha256		 ? say_why("SHA-256 is not available", -EOPNOTSUPP) :
+	    twin->file.size > SINGLE_MAX ? put_large(twin, sum, condition) :
 					   put_slice(twin, 0, SINGLE_MAX, &put);
 	if (r == 0)
 		r = check(twin);
@@ -210,15 +205,14 @@ static int take_copy(struct copy *copy, const char *file)
 	struct twin *twin = copy->arg;
 	_cleanup_(closep) int fd = open(file, O_RDONLY | O_CLOEXEC);
 	struct stat st;
-	void *map;
+	void *map = MAP_FAILED;
 	int r;
 
-	if (fd < 0 || fstat(fd, &st) < 0)
-		return say_why(NULL, -errno);
-	copy->bytes = (uint64_t)st.st_size;
-	map = mmap(NULL, copy->bytes, PROT_READ, MAP_SHARED, fd, 0);
+	if (fd >= 0 && fstat(fd, &st) == 0)
+		map = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_SHARED, fd, 0);
 	if (map == MAP_FAILED)
 		return say_why(NULL, -errno);
+	copy->bytes = (uint64_t)st.st_size;
 	twin->file = bytes_make(map, copy->bytes);
 	r = put_twin(twin);
 	munmap(map, copy->bytes);
@@ -230,8 +224,7 @@ static int take_copy(struct copy *copy, const char *file)
 static int judge_free(const struct bucket *bucket, const char *name)
 {
 	_cleanup_(freep) char *beside = str_printf("%s.sessfs-try", name);
-	_cleanup_(s3_request_done) struct s3_request head = { .method = "HEAD",
-							      .key = bytes_str(name) };
+	_cleanup_(s3_request_done) struct s3_request head = { .method = "HEAD", .key = name };
 	int r = bucket->ops->perform(bucket->s3, &head);
 
 	if (r == 0)
@@ -241,7 +234,7 @@ static int judge_free(const struct bucket *bucket, const char *name)
 	r = 0;
 	for (int i = 0; i < 2 && r == 0; i++) {
 		_cleanup_(s3_request_done) struct s3_request put = {
-			.method = "PUT", .key = bytes_str(beside), .headers = { "If-None-Match: *" }
+			.method = "PUT", .key = beside, .headers = { "If-None-Match: *" }
 		};
 
 		r = bucket->ops->perform(bucket->s3, &put);
@@ -258,29 +251,29 @@ static int judge_free(const struct bucket *bucket, const char *name)
 /* ---- Backups of a name ---- */
 
 struct backups {
-	struct bytes name;
-	struct copier_names keys; /* in their order, which is that of time */
+	const struct bucket *bucket;
+	struct copier_names *keys; /* in their order, which is that of time */
 };
 
 static int take_backup(void *arg, const struct s3_object *object)
 {
-	struct backups *backups = arg;
+	const struct backups *backups = arg;
+	const struct bytes name = bytes_str(backups->bucket->prefix);
 	_cleanup_(freep) char *key = bytes_dup(object->key);
 
 	if (!key)
 		return -ENOMEM;
-	return bytes_starts_with(object->key, backups->name) &&
-			       fnmatch(stamp_glob, key + backups->name.size, 0) == 0 ?
-		       copier_names_add(&backups->keys, key) :
+	return bytes_starts_with(object->key, name) &&
+			       fnmatch(stamp_glob, key + name.size, 0) == 0 ?
+		       copier_names_add(backups->keys, key) :
 		       0;
 }
 
 static int list_backups(const struct bucket *bucket, struct copier_names *keys)
 {
-	struct backups backups = { .name = bytes_str(bucket->prefix) };
-	int r = bucket_list(bucket, backups.name, take_backup, &backups);
+	struct backups backups = { bucket, keys };
+	int r = bucket_list(bucket, bytes_str(bucket->prefix), take_backup, &backups);
 
-	*keys = backups.keys;
 	copier_names_sort(keys);
 	return r;
 }
@@ -338,7 +331,7 @@ static int find_backup(const struct bucket *bucket, struct s3_request *head, cha
 
 	if (r < 0)
 		return r;
-	head->key = bytes_str(bucket->prefix);
+	head->key = bucket->prefix;
 	r = bucket->ops->perform(bucket->s3, head);
 	if (r != -ENOENT)
 		return r < 0				    ? say_why(head->why, r) :
@@ -350,26 +343,8 @@ static int find_backup(const struct bucket *bucket, struct s3_request *head, cha
 	if (r < 0 || !keys.count)
 		return r < 0 ? r : -ENOENT;
 	*ret_name = steal_ptr(keys.names[keys.count - 1]);
-	head->key = bytes_str(*ret_name);
+	head->key = *ret_name;
 	return bucket_perform(bucket, head);
-}
-
-static int get_twin(struct twin *twin, const struct s3_request *head, int fd)
-{
-	int r;
-
-	progress_begin(&twin->progress, "download", NULL);
-	progress_set_total(&twin->progress, 0, head->size);
-	r = twin_read(twin, head, fd, twin->sha256);
-	progress_end(&twin->progress);
-	if (r == 0 && !*head->sha256)
-		log_warning("s3://%s/%s has no SHA-256 beside it, so it is only checked as a store",
-			    twin->bucket->name, twin->key);
-	if (r < 0 || !*head->sha256 || strcmp(twin->sha256, head->sha256) == 0)
-		return r;
-	log_error("s3://%s/%s is not what was put there: its SHA-256 is another one",
-		  twin->bucket->name, twin->key);
-	return -EIO;
 }
 
 int backup_get(const struct bucket *bucket, struct copy *copy)
@@ -382,13 +357,24 @@ int backup_get(const struct bucket *bucket, struct copy *copy)
 
 	if (r == 0)
 		r = fd = copy_make_temporary(copy->to, NULL, &file);
-	if (r >= 0)
-		r = get_twin(&twin, &head, fd);
+	if (r < 0)
+		return r;
+	progress_begin(&twin.progress, "download", NULL);
+	progress_set_total(&twin.progress, 0, head.size);
+	r = twin_read(&twin, &head, fd, twin.sha256);
+	progress_end(&twin.progress);
+	if (r == 0 && !*head.sha256)
+		log_warning("s3://%s/%s has no SHA-256 beside it, so it is only checked as a store",
+			    bucket->name, name);
+	if (r == 0 && *head.sha256 && strcmp(twin.sha256, head.sha256) != 0) {
+		log_error("s3://%s/%s is not what was put there: its SHA-256 is another one",
+			  bucket->name, name);
+		r = -EIO;
+	}
 	copy->from = file;
 	if (r == 0)
 		r = copy_run(copy);
 	copy->from = bucket->url;
-	if (file)
-		backend_discard(file);
+	backend_discard(file);
 	return r;
 }

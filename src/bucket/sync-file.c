@@ -19,6 +19,8 @@ enum { BLOCK = 256 << 10, OBJECT_MAX = 256 << 20 };
 
 int task_read(struct task *task)
 {
+	/* A small file is not to take a whole block. */
+	const size_t block = (size_t)MIN(task->need + 1, BLOCK);
 	struct access_file *file = NULL;
 	size_t before;
 	int r;
@@ -29,7 +31,7 @@ int task_read(struct task *task)
 	do {
 		before = task->local.size;
 		if (r == 0)
-			r = access_file_read(file, BLOCK, &task->local);
+			r = access_file_read(file, block, &task->local);
 	} while (r == 0 && task->local.size > before && task->local.size <= OBJECT_MAX);
 	access_file_drop(file);
 	if (r == -ENOENT)
@@ -115,7 +117,7 @@ static int part_ask(struct task *task, struct part *part, struct s3_request *req
 	const struct bucket *bucket = task->sync->bucket;
 	int r;
 
-	request->key = buf_bytes(&part->key);
+	request->key = part->key.data;
 	request->lane = task->lane;
 	r = bucket->ops->perform(bucket->s3, request);
 	snprintf(part->etag, S3_ETAG, "%s", r == 0 ? request->etag : "");

@@ -56,8 +56,11 @@ static const char schema[] =
 
 static const char forget[] = "UPDATE entry SET now = NULL, size = NULL WHERE now IS NOT NULL";
 
+/* Tasks are ranked in their folder; 128 folders at a time, as the store remembers those that it was
+ * asked about last. */
 static const char find[] = "DELETE FROM task; INSERT INTO task SELECT folder, row_number() OVER "
-			   "(PARTITION BY folder ORDER BY length(path), path), path, need FROM "
+			   "(PARTITION BY folder ORDER BY length(path), path) + "
+			   "(dense_rank() OVER (ORDER BY folder) >> 7 << 32), path, need FROM "
 			   "(SELECT path, rtrim(path, replace(path, '/', '')) AS folder, "
 			   "sum(iif(key = '' OR now IS NOT known, size, 0)) AS need "
 			   "FROM entry GROUP BY path HAVING max(now IS NOT known))";

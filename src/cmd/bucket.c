@@ -111,16 +111,15 @@ static int run_open(struct sync *sync, const struct cmd_sync *cmd)
 	return r < 0 || sync->copier.failed || sync->counts[SYNC_CONFLICTS] ? CMD_FAILED : CMD_DONE;
 }
 
-int cmd_sync_run(const struct cmd_sync *cmd, struct options *options, char **operands,
-		 unsigned flags)
+int cmd_sync_run(const struct cmd_sync *cmd, struct options *options, char **operands, bool up,
+		 bool dry, bool json)
 {
-	const bool up = flags & CMD_UP, dry = flags & CMD_DRY;
 	const char *store = operands[0];
 	_cleanup_(bucket_done) struct bucket bucket = { 0 };
 	_cleanup_(access_closep) struct access *files = NULL;
 	struct sync sync = { .copier = { .store = store,
 					 .flags = COPIER_ROWS | COPIER_CHECKSUM,
-					 .list.json = flags & CMD_AS_JSON,
+					 .list.json = json,
 					 .progress.fd = -1 },
 			     .bucket = &bucket,
 			     .layout = cmd->layout,

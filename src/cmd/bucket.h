@@ -46,9 +46,8 @@ int cmd_judge_bucket(const struct command *command, const char *operand, const v
 int cmd_read_layouts(const char *store, const struct options *options, uint64_t *ret_layouts);
 /* A layout of a bucket by its name, or NULL. */
 const struct bucket_layout *cmd_find_layout(const char *name);
-enum { CMD_UP = 1, CMD_DRY = 2, CMD_AS_JSON = 4 };
 /* Brings a store to a bucket (up) or a bucket to a store; the command's status. */
-int cmd_sync_run(const struct cmd_sync *cmd, struct options *options, char **operands,
-		 unsigned flags);
+int cmd_sync_run(const struct cmd_sync *cmd, struct options *options, char **operands, bool up,
+		 bool dry, bool json);
 
 #endif

@@ -110,9 +110,8 @@ static int run_export(void *values, char **operands)
 		return cmd_misused(&cmd_export, "an export to a bucket needs --layout: strands, "
 						"strands-snapshots, claude-parts or agentscope");
 	if (bucket_is(operands[1]))
-		return cmd_sync_run(&arguments->sync, &arguments->options, operands,
-				    CMD_UP | (arguments->dry ? CMD_DRY : 0) |
-					    (arguments->json ? CMD_AS_JSON : 0));
+		return cmd_sync_run(&arguments->sync, &arguments->options, operands, true,
+				    arguments->dry, arguments->json);
 	arguments->sync.watch |= arguments->dry;
 	r = cmd_judge_bucket(&cmd_export, operands[1], &arguments->sync, sizeof(arguments->sync));
 	if (r != CMD_DONE)

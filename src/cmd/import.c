@@ -223,9 +223,8 @@ static int run_import(void *values, char **operands)
 		return cmd_misused(&cmd_import, "a bucket stands alone, without --to and "
 						"--checksum");
 	if (bucket_is(operands[1]))
-		return cmd_sync_run(&arguments->sync, &arguments->options, operands,
-				    (arguments->dry ? CMD_DRY : 0) |
-					    (arguments->json ? CMD_AS_JSON : 0));
+		return cmd_sync_run(&arguments->sync, &arguments->options, operands, false,
+				    arguments->dry, arguments->json);
 	status = cmd_judge_bucket(&cmd_import, operands[1], &arguments->sync,
 				  sizeof(arguments->sync));
 	if (status != CMD_DONE)

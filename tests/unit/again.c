@@ -11,7 +11,7 @@
 
 static const char *const path = "s/x.json";
 
-enum { OPENER = 1 }; /* a thread of another process */
+static pid_t opener; /* a thread of another process; 0: it cannot be seen */
 
 static struct session session = { .files_lock = PTHREAD_MUTEX_INITIALIZER };
 static int error;
@@ -36,11 +36,13 @@ static int has_none(void *arg, pid_t pid, uint64_t nodeid, unsigned access)
 	return 0;
 }
 
-static void begin(void)
+static void begin(pid_t pid)
 {
+	opener = pid;
 	fuse_stand_in = (struct fuse_stand_in){
 		.session = &session,
-		.pid = OPENER,
+		.pid = opener,
+		.unseen = !opener,
 		.error = keep_error,
 		.opened = keep_opened,
 	};
@@ -116,11 +118,11 @@ static void look_up(void)
 {
 	struct inode *dir = inode_at("s"), *inode;
 	struct shown shown;
-	int r = tree_lookup_by(world_tree, dir, BYTES("x.json"), OPENER, &inode);
+	int r = tree_lookup_by(world_tree, dir, BYTES("x.json"), opener, &inode);
 
 	cr_assert_eq(r, 0);
-	tree_found(world_tree, OPENER, inode);
-	cr_assert_eq(tree_enter(world_tree, inode, FACE_ANY, OPENER, &shown), 0);
+	tree_found(world_tree, opener, inode);
+	cr_assert_eq(tree_enter(world_tree, inode, FACE_ANY, opener, &shown), 0);
 	inode_hold(inode, shown.nodeid);
 	nodeid = shown.nodeid;
 	forget(dir);
@@ -132,7 +134,7 @@ static void ask(void)
 	bool own;
 
 	error = tree_stat_face(world_tree, tree_inode(world_tree, nodeid), nodeid_face(nodeid),
-			       OPENER, &st, &own);
+			       opener, &st, &own);
 }
 
 static void open_it(int flags)
@@ -148,7 +150,7 @@ static void cut(void)
 	const struct stat st = { .st_size = 0 };
 	const struct set_attr set = {
 		.face = nodeid_face(nodeid),
-		.pid = OPENER,
+		.pid = opener,
 		.st = &st,
 		.mask = TREE_SET_SIZE,
 	};
@@ -203,7 +205,7 @@ static void is_opened(const struct opening *opening)
 	const unsigned *act = opening->act;
 	struct open_file *file;
 
-	begin();
+	begin(1);
 	save(path, next_version());
 	look_up();
 	open_by_name(opening);
@@ -257,7 +259,7 @@ EveryStore(again, a_face_to_which_a_thread_was_not_led_is_not_opened_in_place_of
 	struct handle *other;
 	uint64_t led;
 
-	begin();
+	begin(1);
 	save(path, next_version());
 	look_up();
 	do_begin_or_end();
@@ -275,5 +277,46 @@ EveryStore(again, a_face_to_which_a_thread_was_not_led_is_not_opened_in_place_of
 	close_handle(other);
 	do_begin_or_end();
 	nodeid = led;
+	forget_name();
+}
+
+EveryStore(again, a_first_try_of_a_thread_that_cannot_be_seen_opens_nothing_in_place_of_another)
+{
+	begin(0);
+	version_size = CONTENT_CACHED;
+	save(path, next_version());
+	look_up();
+	do_replace();
+	open_it(O_RDONLY);
+	cr_expect_eq(error, -ESTALE);
+	forget_name();
+	look_up();
+	do_replace();
+	open_it(O_RDONLY);
+	cr_assert_eq(error, 0);
+	handle_free(world_tree, open_file_free(&session, request_file(&opened)));
+	forget_name();
+}
+
+EveryStore(again, a_large_file_to_which_a_thread_was_led_is_kept_for_it)
+{
+	struct open_file *file;
+
+	begin(1);
+	version_size = CONTENT_CACHED;
+	save(path, next_version());
+	look_up();
+	do_replace();
+	open_it(O_RDONLY);
+	cr_assert_eq(error, -ESTALE);
+	forget_name();
+	look_up();
+	do_replace();
+	open_it(O_RDONLY);
+	cr_assert_eq(error, 0);
+	file = request_file(&opened);
+	cr_expect_eq(inode_number(handle_opened(file->handle)), nodeid);
+	cr_expect_eq(strlen(read_by(file->handle)), version_size + strlen("[1]."));
+	handle_free(world_tree, open_file_free(&session, file));
 	forget_name();
 }

@@ -17,7 +17,7 @@ const struct fuse_ctx *fuse_req_ctx(fuse_req_t req)
 	static struct fuse_ctx ctx = { .uid = 1000, .gid = 1000 };
 
 	(void)req;
-	ctx.pid = fuse_stand_in.pid ? fuse_stand_in.pid : getpid();
+	ctx.pid = fuse_stand_in.unseen ? 0 : fuse_stand_in.pid ? fuse_stand_in.pid : getpid();
 	return &ctx;
 }
 

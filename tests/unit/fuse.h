@@ -12,7 +12,8 @@
 
 struct fuse_stand_in {
 	struct session *session;
-	pid_t pid; /* of the thread that asks; 0: this process */
+	pid_t pid;   /* of the thread that asks; 0: this process */
+	bool unseen; /* it is of another pid namespace */
 	void (*error)(fuse_req_t req, int error);
 	void (*data)(fuse_req_t req, const char *data, size_t size);
 	void (*created)(fuse_req_t req, const struct fuse_entry_param *entry,
