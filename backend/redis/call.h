@@ -5,7 +5,8 @@
 /*
  * Calls of the scripts (store.lua): what they are given, in the order in which they read it.
  *
- *	which store, name, words of its own, groups, how many requests, words in front of these, requests
+ *	which store, name, words of its own, groups, how many requests, words in front of these,
+ *	requests
  *
  * Groups are keys of sessions.
  *

@@ -10,8 +10,8 @@
 #include "tests/contract/mounts.h"
 #include "tests/unit/rounds.h"
 
-/* One server has all cases that run at once, and does one thing at a time: a large batch of one case
- * is waited for by the others, however slow the machine is. */
+/* One server has all cases that run at once, and does one thing at a time: a large batch of one
+ * case is waited for by the others, however slow the machine is. */
 #define WAIT "600"
 enum { ANSWER_MS = 600000 };
 

@@ -9,8 +9,9 @@
     server.kill(); server.start()                # -9, and again on the same data
     server.freeze(); server.thaw()               # SIGSTOP, SIGCONT
 
-resp.start() takes durable=True (appendonly, appendfsync always), tcp=True, tls=True, and extra=[...],
-words of the server's command line.  What was started in a box ends with it, after its mounts.
+resp.start() takes durable=True (appendonly, appendfsync always), tcp=True, tls=True, and
+extra=[...], words of the server's command line.  What was started in a box ends with it, after its
+mounts.
 """
 
 import os
