@@ -7,6 +7,7 @@ import glob
 import json
 import os
 import signal
+import subprocess
 import sys
 import time
 
@@ -17,7 +18,7 @@ import test_histories  # noqa: E402
 from servers import harness  # noqa: E402
 from harness import append, errno_of, eventually, read, rounds, write  # noqa: E402
 from histories import Histories  # noqa: E402
-from test_redis import PREFIX, keys_of, same  # noqa: E402
+from test_redis import PREFIX, comes_to, keys_of, same  # noqa: E402
 
 
 class Store(test_histories.Server):
@@ -265,6 +266,34 @@ def test_a_store_that_is_deleted_is_noticed_and_nothing_of_it_comes_back(box):
     same(read(new.at("s", "l.jsonl")), b"3\n")
     same(os.listdir(new.at()), ["s"])
     new.check()
+
+
+def test_a_server_that_has_forgotten_what_it_acknowledged_is_shown_as_it_is(box):
+    """As one that syncs now and then may, when it starts again."""
+    server = resp.start(box, durable=True)
+    mounts = [box.mount(store=server.url()) for _ in range(2)]
+    os.mkdir(mounts[0].at("s"))
+    paths = [mount.at("s", "l.jsonl") for mount in mounts]
+
+    def set_back(*words):
+        server.kill()
+        subprocess.run(words, cwd=server.path, check=True)
+        server.start()
+
+    append(paths[0], b"1\n")
+    set_back("cp", "-a", "appendonlydir", "kept")
+    append(paths[0], b"2\n")
+    append(paths[1], b"3\n")
+    for path in paths:
+        same(read(path), b"1\n2\n3\n")
+    set_back("sh", "-c", "rm -r appendonlydir && mv kept appendonlydir")
+    for path in paths:
+        comes_to(lambda: (read(path), b"1\n"))
+    append(paths[1], b"4\n")
+    append(paths[0], b"5\n")
+    for path in paths:
+        same(read(path), b"1\n4\n5\n")
+    mounts[0].check()
 
 
 def test_a_server_that_is_away_is_waited_for_and_then_an_error(box):
