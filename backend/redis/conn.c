@@ -34,17 +34,21 @@ static int find_error(const struct reply *reply)
 	return -EIO;
 }
 
+/* Not again at once. */
+static void complain(struct redis *store, const char *between, const char *text)
+{
+	pthread_mutex_lock(&store->state.lock);
+	if (log_pause_over(&store->state.failing, tick_now()))
+		log_error("%s%s: %s", store->place, between, text);
+	pthread_mutex_unlock(&store->state.lock);
+}
+
 int redis_error(struct redis *store, const struct reply *reply)
 {
-	const struct bytes text = reply_bytes(reply);
 	int r = reply->type == REPLY_ERROR ? find_error(reply) : 0;
 
-	if (r < 0 && r != -EAGAIN && r != -ENOEXEC && r != -EROFS) {
-		pthread_mutex_lock(&store->state.lock);
-		if (log_pause_over(&store->state.failing, tick_now()))
-			log_error("%s: %.*s", store->place, (int)text.size, text.data);
-		pthread_mutex_unlock(&store->state.lock);
-	}
+	if (r < 0 && r != -EAGAIN && r != -ENOEXEC && r != -EROFS)
+		complain(store, "", reply->text.data);
 	return r;
 }
 
@@ -242,10 +246,7 @@ static int say_gone(struct redis *store)
 
 static int give_up(struct redis *store, int r, const char *why)
 {
-	pthread_mutex_lock(&store->state.lock);
-	if (log_pause_over(&store->state.failing, tick_now()))
-		log_error("%s does not answer: %s", store->place, why ? why : strerror(-r));
-	pthread_mutex_unlock(&store->state.lock);
+	complain(store, " does not answer", why ? why : strerror(-r));
 	return r == -EROFS || r == -EACCES ? r : -EIO;
 }
 

@@ -344,47 +344,32 @@ void redis_look(struct redis *store)
 		redis_tell_uses(store);
 }
 
-static void end_use(struct redis *store, uint64_t ino)
-{
-	bool told;
-
-	pthread_mutex_lock(&store->telling);
-	pthread_mutex_lock(&store->state.lock);
-	uses_remove(&store->state.uses, ino);
-	told = !store->state.untold;
-	pthread_mutex_unlock(&store->state.lock);
-	pthread_mutex_unlock(&store->telling);
-	if (told)
-		tell_uses(store, &ino, 1, false, -1);
-}
-
 int redis_use(struct backend *backend, uint64_t ino, bool on)
 {
 	struct redis *store = redis_of(backend);
 	bool told;
-	int r;
+	int r = 0;
 
 	if (!redis_is_mount(store))
 		return on;
-	if (!on) {
-		end_use(store, ino);
-		return 0;
-	}
 	pthread_mutex_lock(&store->telling);
 	pthread_mutex_lock(&store->state.lock);
-	r = uses_add(&store->state.uses, ino);
+	if (on)
+		r = uses_add(&store->state.uses, ino);
+	else
+		uses_remove(&store->state.uses, ino);
 	told = !store->state.untold;
-	if (r == 0 && !told && store->state.waiting.any)
+	if (r == 0 && on && !told && store->state.waiting.any)
 		r = -ESTALE;
 	pthread_mutex_unlock(&store->state.lock);
 	pthread_mutex_unlock(&store->telling);
 	if (r == 0)
-		r = told ? tell_uses(store, &ino, 1, true, (int64_t)store->state.known) : 1;
-	if (r == -EOWNERDEAD)
-		r = -ESTALE;
+		r = told ? tell_uses(store, &ino, 1, on, on ? (int64_t)store->state.known : -1) : 1;
+	if (!on)
+		return 0;
 	if (r < 0)
-		end_use(store, ino);
-	return r;
+		redis_use(backend, ino, false);
+	return r == -EOWNERDEAD ? -ESTALE : r;
 }
 
 /* Locks. */

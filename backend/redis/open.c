@@ -317,11 +317,6 @@ static int open_store(struct redis *store, const struct backend_options *options
 	return r;
 }
 
-int redis_store_prepare(const struct url *url, char **ret_why)
-{
-	return wire_prepare(url, ret_why);
-}
-
 /* Each user can make a store; only rights may be missing. */
 static int say_setup(struct redis *store, const struct backend_setup *setup)
 {

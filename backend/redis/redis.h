@@ -7,7 +7,6 @@
 #include "backend/backend.h"
 #include "backend/url/url.h"
 
-int redis_store_prepare(const struct url *url, char **ret_why);
 /* As backend_open(). */
 int redis_store_open(const struct url *url, const struct backend_options *options,
 		     struct backend **ret_backend, char **ret_why);

@@ -1593,6 +1593,10 @@ local function beat()
 	if not state then
 		return { 'LOST' }
 	end
+	-- The server may have been busy: then it has heard of nobody.
+	if milliseconds() - tonumber(string.match(state, '^%S+ (%d+)')) >= lease / 2 then
+		lease = math.min(lease, 0)
+	end
 	local one, two = unpack(call('HMGET', META, 'last', 'other'))
 	if newest_of_others(one, two, mount) <= tonumber(known) then
 		known = string.format('%d', newest)

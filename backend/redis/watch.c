@@ -180,16 +180,16 @@ static int connect_feed(struct watch *watch)
 static int beat(struct watch *watch, int64_t now)
 {
 	struct redis *store = watch->store;
-	int r;
+	int r = redis_beat(store, now - watch->steady >= REDIS_LEASE_MS ? REDIS_LEASE_MS : 0);
 
-	if (now - watch->beat_at > REDIS_LEASE_MS / 2)
-		watch->steady = now;
-	r = redis_beat(store, now - watch->steady >= REDIS_LEASE_MS ? REDIS_LEASE_MS : 0);
 	if (r == -EOWNERDEAD)
 		r = redis_rejoin(store, store->number);
+	now = redis_now();
+	if (r < 0 || now - watch->beat_at > REDIS_LEASE_MS / 2)
+		watch->steady = now;
 	if (r < 0)
 		return r;
-	watch->beat_at = redis_now();
+	watch->beat_at = now;
 	return redis_tell_uses(store);
 }
 

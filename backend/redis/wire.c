@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "backend/redis/wire.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <netdb.h>
@@ -432,14 +433,11 @@ static int connect_host(struct wire *wire, const char *host, unsigned port, int6
 	return r;
 }
 
-static int is_address(const char *host)
+static bool is_address(const char *host)
 {
-	struct addrinfo hints = { .ai_flags = AI_NUMERICHOST }, *found;
+	struct in6_addr address;
 
-	if (getaddrinfo(host, NULL, &hints, &found) != 0)
-		return 0;
-	freeaddrinfo(found);
-	return 1;
+	return inet_pton(AF_INET, host, &address) == 1 || inet_pton(AF_INET6, host, &address) == 1;
 }
 
 static int tls_make(struct wire *wire, const struct url *url)

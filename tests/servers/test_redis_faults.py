@@ -241,6 +241,24 @@ def test_a_mount_that_sleeps_longer_than_its_lease_comes_back(box):
     assert "did not hear from this mount" in one.log(), one.log()
 
 
+@harness.soak
+def test_a_server_that_is_busy_longer_than_the_lease_has_heard_of_all(box):
+    server = resp.start(box)
+    one, two = (box.mount(store=server.url()) for _ in range(2))
+    os.mkdir(one.at("s"))
+    time.sleep(20)  # one that was heard for as long judges the others
+    for _ in range(2):
+        server.freeze()
+        time.sleep(20)
+        server.thaw()
+        for number, mount in enumerate((one, two)):
+            append(mount.at("s", "l.jsonl"), b"%d\n" % number)
+    time.sleep(20)
+    for mount in (one, two):
+        same(read(mount.at("s", "l.jsonl")), b"0\n1\n" * 2)
+        assert "did not hear" not in mount.log(), mount.log()
+
+
 def is_ended(server):
     with server.connect() as client:
         return client("HGET", "sessfs:" + PREFIX[:-1] + ":m", "mounts") == b"1"
