@@ -11,37 +11,6 @@
 #include "backend/redis/slots.h"
 #include "backend/base/cleanup.h"
 
-/* With state.lock held.  What was read and not digested is read again when it is needed. */
-static void wait_for_nothing(struct redis *store)
-{
-	const struct backend_feed anything = { .what = BACKEND_FEED_ANYTHING };
-
-	feed_notes_done(&store->state.waiting);
-	if (store->state.lost_notes)
-		feed_add(&store->state.waiting, &anything);
-	store->state.seen = store->state.known;
-}
-
-void redis_feed_lost(struct redis *store)
-{
-	pthread_mutex_lock(&store->state.lock);
-	store->state.lost_notes = store->state.stirred = true;
-	store->state.listed_loss = false;
-	wait_for_nothing(store);
-	pthread_cond_broadcast(&store->state.moved);
-	pthread_mutex_unlock(&store->state.lock);
-}
-
-void redis_feed_begin(struct redis *store, uint64_t n, bool lost)
-{
-	pthread_mutex_lock(&store->state.lock);
-	store->state.known = n;
-	store->state.lost_notes |= lost;
-	store->state.listed_loss = false;
-	wait_for_nothing(store);
-	pthread_mutex_unlock(&store->state.lock);
-}
-
 /* What the state after the commit has told of a note. */
 static void take_described(struct backend_feed *feed, struct bytes extra)
 {
@@ -194,7 +163,7 @@ void redis_feed_done(struct backend *backend, uint64_t n)
 	pthread_mutex_lock(&store->state.lock);
 	store->state.known = MAX(store->state.known, n);
 	store->state.lost_notes &= !store->state.listed_loss;
-	wait_for_nothing(store);
+	redis_feed_again(store);
 	tell = store->state.listed_removal;
 	pthread_mutex_unlock(&store->state.lock);
 	/* A removed file goes for good when all know; anything else can wait (watch.c). */
