@@ -28,12 +28,13 @@ cd "$dir"
 npm install --prefix "$dir" --no-audit --no-fund @google/gemini-cli@0.61.0 >npm.log 2>&1 ||
 	{ cat npm.log >&2; exit 1; }
 
-# The time is START when a process begins.
+# The time is START when a process begins, and goes a tenth as fast, so that a slow machine is as
+# quick to resume.
 cat >clock.cjs <<'END'
 const System = Date, begun = System.now(), start = System.parse(process.env.START);
 globalThis.Date = class extends System {
 	constructor(...given) { given.length ? super(...given) : super(Date.now()); }
-	static now() { return start + System.now() - begun; }
+	static now() { return start + Math.floor((System.now() - begun) / 10); }
 };
 END
 

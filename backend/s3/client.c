@@ -22,11 +22,12 @@ static const struct {
 	[CREDENTIAL_TOKEN] = { "AWS_SESSION_TOKEN", "aws_session_token", "SessionToken" },
 };
 
-static const char *environment(const char *name)
+/* Copied, or NULL. */
+static char *environment(const char *name)
 {
 	const char *value = name ? getenv(name) : NULL;
 
-	return value && *value ? value : NULL;
+	return value && *value ? strdup(value) : NULL;
 }
 
 static void fclosep(FILE **file)
@@ -59,15 +60,15 @@ static char *s3_setting(const char *variable, const char *setting)
 		{ "AWS_SHARED_CREDENTIALS_FILE", "credentials" },
 		{ "AWS_CONFIG_FILE", "config" },
 	};
-	const char *home = environment("HOME"), *profile = environment("AWS_PROFILE");
-	char *value = environment(variable) ? strdup(environment(variable)) : NULL;
+	const char *home = getenv("HOME");
+	_cleanup_(freep) char *profile = environment("AWS_PROFILE");
+	char *value = environment(variable);
 
 	for (size_t i = 0; !value && i < ARRAY_SIZE(files); i++) {
-		const char *named = environment(files[i][0]);
-		_cleanup_(freep) char *path =
-			named ? strdup(named) :
-				str_printf("%s/.aws/%s", home ? home : "", files[i][1]);
+		_cleanup_(freep) char *path = environment(files[i][0]);
 
+		if (!path)
+			path = str_printf("%s/.aws/%s", home ? home : "", files[i][1]);
 		value = path ? file_get(path, profile ? profile : "default", setting) : NULL;
 	}
 	return value;
@@ -85,10 +86,9 @@ static void credentials_done(struct s3 *s3)
 /* AssumeRoleWithWebIdentity: a token that a platform has put into a file, for credentials. */
 static int exchange(struct s3 *s3, const char *path, const char *role, char **ret_why)
 {
-	const char *session = environment("AWS_ROLE_SESSION_NAME");
 	_cleanup_(buf_done) struct buf form = { 0 }, text = { 0 };
 	_cleanup_(fclosep) FILE *file = descriptor_stream(path);
-	_cleanup_(freep) char *named = s3_setting("AWS_ENDPOINT_URL_STS", "sts_endpoint_url");
+	_cleanup_(freep) char *named = environment("AWS_ENDPOINT_URL_STS");
 	_cleanup_(freep) char *url =
 		named ? str_printf("%s/", named) :
 			str_printf("https://sts.%s.amazonaws.com/", s3->region);
@@ -96,19 +96,18 @@ static int exchange(struct s3 *s3, const char *path, const char *role, char **re
 								 .url = url,
 								 .lane = S3_LANES };
 	char token[16384];
-	int r = file && fscanf(file, "%16383s", token) == 1 ? 0 : -EACCES;
 
-	if (r < 0 || !url)
+	if (!url || !file || fscanf(file, "%16383s", token) != 1)
 		return str_explain(ret_why, -EACCES, "cannot read the token in %s", path);
-	r = s3_encode_pairs(
-		(struct s3_pair[S3_PAIRS]){
-			{ "Action", BYTES("AssumeRoleWithWebIdentity") },
-			{ "RoleArn", bytes_str(role) },
-			{ "RoleSessionName", bytes_str(session ? session : "sessfs") },
-			{ "Version", BYTES("2011-06-15") },
-			{ "WebIdentityToken", bytes_str(token) },
-		},
-		&form);
+	const struct s3_pair pairs[S3_PAIRS] = {
+		{ "Action", BYTES("AssumeRoleWithWebIdentity") },
+		{ "RoleArn", bytes_str(role) },
+		{ "RoleSessionName", BYTES("sessfs") },
+		{ "Version", BYTES("2011-06-15") },
+		{ "WebIdentityToken", bytes_str(token) },
+	};
+	int r = s3_encode_pairs(pairs, &form);
+
 	request.body = buf_bytes(&form);
 	if (r == 0)
 		r = s3_perform(s3, &request);
@@ -120,35 +119,30 @@ static int exchange(struct s3 *s3, const char *path, const char *role, char **re
 	buf_clear(&text);
 	if (r == 0 && s3_text(buf_bytes(&request.data), "Expiration", &text) == 0)
 		s3->expires = moment_read(text.data);
-	if (r == 0)
-		return 0;
+	if (r == 0 || r == -EINTR)
+		return r;
 	credentials_done(s3);
-	return r == -EINTR ?
-		       r :
-		       str_explain(ret_why, -EACCES,
-				   "%s gives no credentials for the token of web identity: %s", url,
-				   request.why ? request.why : "it has answered something else");
+	return str_explain(ret_why, -EACCES,
+			   "%s gives no credentials for the token of web identity: %s", url,
+			   request.why ? request.why : "it has answered something else");
 }
 
 int credentials_find(struct s3 *s3, char **ret_why)
 {
-	const bool has_both = environment(texts[CREDENTIAL_ID].variable) &&
-			      environment(texts[CREDENTIAL_SECRET].variable);
-	_cleanup_(freep) char *path = NULL, *role = NULL;
+	_cleanup_(freep) char *path =
+		s3_setting("AWS_WEB_IDENTITY_TOKEN_FILE", "web_identity_token_file");
+	_cleanup_(freep) char *role = s3_setting("AWS_ROLE_ARN", "role_arn");
 
-	credentials_done(s3);
-	for (size_t i = 0; i < CREDENTIALS; i++) {
-		const char *value = has_both ? environment(texts[i].variable) : NULL;
-
-		s3->credentials[i] = value    ? strdup(value) :
-				     has_both ? NULL :
-						s3_setting(NULL, texts[i].setting);
+	/* All from the environment, or none. */
+	for (int in_files = 0; in_files < 2; in_files++) {
+		credentials_done(s3);
+		for (size_t i = 0; i < CREDENTIALS; i++)
+			s3->credentials[i] = in_files ? s3_setting(NULL, texts[i].setting) :
+							environment(texts[i].variable);
+		if (s3->credentials[CREDENTIAL_ID] && s3->credentials[CREDENTIAL_SECRET])
+			return 0;
 	}
-	if (s3->credentials[CREDENTIAL_ID] && s3->credentials[CREDENTIAL_SECRET])
-		return 0;
 	credentials_done(s3);
-	path = s3_setting("AWS_WEB_IDENTITY_TOKEN_FILE", "web_identity_token_file");
-	role = s3_setting("AWS_ROLE_ARN", "role_arn");
 	if (path && role)
 		return exchange(s3, path, role, ret_why);
 	return str_explain(ret_why, -EACCES,
@@ -160,12 +154,11 @@ int credentials_find(struct s3 *s3, char **ret_why)
 
 static int find_place(struct s3 *s3, const struct s3_options *options, char **ret_why)
 {
-	_cleanup_(freep) char *endpoint = options->endpoint ? strdup(options->endpoint) : NULL;
+	_cleanup_(freep) char *endpoint =
+		options->endpoint ? strdup(options->endpoint) : environment("AWS_ENDPOINT_URL_S3");
 	const char *host;
 	size_t size;
 
-	if (!endpoint)
-		endpoint = s3_setting("AWS_ENDPOINT_URL_S3", "s3_endpoint_url");
 	if (!endpoint)
 		endpoint = s3_setting("AWS_ENDPOINT_URL", "endpoint_url");
 	/* A certificate for *.s3.amazonaws.com is not for a name with more dots. */
@@ -236,23 +229,24 @@ static int client_open(const struct s3_options *options, struct s3 **ret_s3, con
 	return 0;
 }
 
-void *s3_sha256(void *digest, struct bytes data, char ret_text[S3_HASH])
+int s3_sha256(struct bytes data, int fd, char ret_text[S3_HASH])
 {
-	EVP_MD_CTX *context = digest ? digest : EVP_MD_CTX_new();
-	unsigned char bytes[EVP_MAX_MD_SIZE];
+	EVP_MD_CTX *context = EVP_MD_CTX_new();
+	unsigned char block[16384];
 	unsigned size = 0;
+	ssize_t got = 0;
+	bool fine = context && EVP_DigestInit_ex(context, EVP_sha256(), NULL) == 1 &&
+		    EVP_DigestUpdate(context, data.data, data.size) == 1;
 
-	if (context && (digest || EVP_DigestInit_ex(context, EVP_sha256(), NULL) == 1))
-		EVP_DigestUpdate(context, data.data, data.size);
-	if (!ret_text)
-		return context;
-	if (context)
-		EVP_DigestFinal_ex(context, bytes, &size);
+	for (off_t at = 0; fine && fd >= 0 && (got = pread(fd, block, sizeof(block), at)) > 0;
+	     at += got)
+		fine = EVP_DigestUpdate(context, block, (size_t)got) == 1;
+	fine = fine && got == 0 && EVP_DigestFinal_ex(context, block, &size) == 1;
 	*ret_text = '\0';
 	for (unsigned i = 0; i < size; i++)
-		snprintf(ret_text + 2 * i, 3, "%02x", bytes[i]);
+		snprintf(ret_text + 2 * i, 3, "%02x", block[i]);
 	EVP_MD_CTX_free(context);
-	return NULL;
+	return fine ? 0 : got < 0 ? -errno : -EOPNOTSUPP;
 }
 
 const struct s3_ops s3_ops = {

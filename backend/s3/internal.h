@@ -26,8 +26,8 @@ struct s3 {
 /* As struct s3_ops has them. */
 int s3_perform(struct s3 *s3, struct s3_request *request);
 int s3_list(struct s3 *s3, struct bytes prefix, s3_object_fn *fn, void *arg, char **ret_why);
+int s3_sha256(struct bytes data, int fd, char ret_text[S3_HASH]);
 int s3_text(struct bytes xml, const char *name, struct buf *text);
-void *s3_sha256(void *digest, struct bytes data, char ret_text[S3_HASH]);
 
 /* "a=b&c=d", encoded and appended. */
 int s3_encode_pairs(const struct s3_pair *pairs, struct buf *text);

@@ -120,16 +120,13 @@ int s3_list(struct s3 *s3, struct bytes prefix, s3_object_fn *fn, void *arg, cha
 	do {
 		_cleanup_(s3_request_done) struct s3_request request = {
 			.method = "GET",
-			.query = { { "encoding-type", BYTES("url") },
+			.query = { { "continuation-token",
+				     { token.size ? token.data : NULL, token.size } },
+				   { "encoding-type", BYTES("url") },
 				   { "list-type", BYTES("2") },
 				   { "prefix", prefix } }
 		};
 
-		if (token.size) {
-			memmove(request.query + 1, request.query, 3 * sizeof(*request.query));
-			request.query[0] =
-				(struct s3_pair){ "continuation-token", buf_bytes(&token) };
-		}
 		r = s3_perform(s3, &request);
 		if (r < 0)
 			*ret_why = steal_ptr(request.why);

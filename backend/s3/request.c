@@ -60,10 +60,14 @@ static int encode(struct bytes text, bool is_path, struct buf *to)
 
 int s3_encode_pairs(const struct s3_pair *pairs, struct buf *text)
 {
+	const char *before = "";
 	int r = 0;
 
 	for (size_t i = 0; r == 0 && i < S3_PAIRS && pairs[i].name; i++) {
-		r = buf_printf(text, "%s%s=", i ? "&" : "", pairs[i].name);
+		if (!pairs[i].value.data)
+			continue;
+		r = buf_printf(text, "%s%s=", before, pairs[i].name);
+		before = "&";
 		if (r == 0)
 			r = encode(pairs[i].value, false, text);
 	}
@@ -105,9 +109,10 @@ static int attempt_sign(struct attempt *attempt)
 {
 	struct s3 *s3 = attempt->s3;
 	char hash[S3_HASH], **credentials = s3->credentials;
-	int r = 0;
+	int r = s3_sha256(attempt->request->body, -1, hash);
 
-	s3_sha256(NULL, attempt->request->body, hash);
+	if (r < 0)
+		return r;
 	pthread_mutex_lock(&s3->lock);
 	if (!credentials[CREDENTIAL_ID] ||
 	    (s3->expires && s3->expires - EARLY_SECONDS * INT64_C(1000000000) < time_now()))
@@ -270,9 +275,8 @@ static int attempt_explain(struct attempt *attempt)
 			   status == 401 || status == 403 ? -EACCES :
 			   status >= 500 || status == 429 ? -EIO :
 							    -EINVAL,
-			   "%s: the server answers %d%s%s%s%s", what, status, *code ? " " : "",
-			   code, attempt->message.size ? ": " : "",
-			   attempt->message.size ? attempt->message.data : "");
+			   "%s: the server answers %d %s %s", what, status, code,
+			   attempt->message.data ? attempt->message.data : "");
 }
 
 /* 1: another try may help. */

@@ -45,7 +45,7 @@ enum {
 	S3_LANES = 32
 };
 
-/* Borrowed; value is encoded when it is sent. */
+/* Borrowed; value is encoded when it is sent.  Without one, the pair is left out. */
 struct s3_pair {
 	const char *name; /* NULL: the end */
 	struct bytes value;
@@ -98,9 +98,9 @@ struct s3_ops {
 	/* The text of the first element of that name in an answer, appended with a NUL that does
 	 * not count; -ENOENT. */
 	int (*text)(struct bytes xml, const char *name, struct buf *text);
-	/* SHA-256 in pieces: begun with NULL, and ended with ret_text, in hexadecimal digits; ""
-	 * when the library does not offer it. */
-	void *(*sha256)(void *digest, struct bytes data, char ret_text[S3_HASH]);
+	/* SHA-256 of data and of what is in a file (-1: none), in hexadecimal digits: 0 or -errno.
+	 */
+	int (*sha256)(struct bytes data, int fd, char ret_text[S3_HASH]);
 };
 extern const struct s3_ops s3_ops;
 

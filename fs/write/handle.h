@@ -34,7 +34,7 @@ bool handle_is_opened_by(const struct handle *handle, pid_t pid);
 bool handle_is_written_by(const struct handle *handle, pid_t pid);
 /* Whether the process that has opened a handle still has descriptors of it after a close. */
 bool handle_is_held(const struct tree *tree, const struct handle *handle);
-/* Whether another process has descriptors of the open file; in doubt true. */
+/* Whether another process has descriptors of the open file; in doubt false. */
 bool handle_is_held_by(const struct tree *tree, const struct handle *handle, pid_t process);
 /* Whether the process that has opened it also has the file open by a handle with another
  * writing. */

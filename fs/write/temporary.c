@@ -235,8 +235,8 @@ static struct writing *find_away(struct tree *tree, const struct inode *dir, str
 	return found;
 }
 
-/* Whether others are writing the file, and the process does not even have an inherited descriptor
- * of it. */
+/* Whether others are writing the file, and the process is not known to have even an inherited
+ * descriptor of it. */
 static bool is_of_others(const struct tree *tree, const struct inode *inode, pid_t process)
 {
 	bool found = inode->opening;

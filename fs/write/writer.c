@@ -165,7 +165,7 @@ bool handle_is_held(const struct tree *tree, const struct handle *handle)
 
 bool handle_is_held_by(const struct tree *tree, const struct handle *handle, pid_t process)
 {
-	return tree->options.has_open && has_open(tree, handle, process) != 0;
+	return tree->options.has_open && has_open(tree, handle, process) > 0;
 }
 
 bool handle_goes_on(struct tree *tree, const struct handle *handle, pid_t pid)

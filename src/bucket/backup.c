@@ -6,7 +6,6 @@
 #include <fnmatch.h>
 #include <stdio.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <time.h>
 
 #include "backend/base/cleanup.h"
@@ -29,53 +28,49 @@ struct twin {
 	const struct bucket *bucket;
 	const char *key;
 	bool replace;
-	struct bytes file; /* mapped */
+	int fd;
+	uint64_t size;
 	char sha256[S3_HASH];
 	struct progress progress;
 };
 
-static struct bytes twin_slice(const struct twin *twin, uint64_t at, uint64_t most)
+/* So much of the file in memory, to be unmapped; NULL and errno. */
+static void *twin_map(const struct twin *twin, uint64_t at, size_t size)
 {
-	return bytes_make(twin->file.data + at, (size_t)MIN(most, twin->file.size - at));
+	void *map = mmap(NULL, size, PROT_READ, MAP_SHARED, twin->fd, (off_t)at);
+
+	return map == MAP_FAILED ? NULL : map;
 }
 
-/* Its pages are not needed in memory any longer. */
-static void twin_pass(struct twin *twin, struct bytes slice)
+/* All of the object, of one version, range by range: to the file, or compared with it, -EBADMSG. */
+static int twin_read(struct twin *twin, const struct s3_request *head, bool compare)
 {
-	madvise((void *)slice.data, slice.size, MADV_DONTNEED);
-	progress_add(&twin->progress, 0, slice.size);
-}
-
-/* All of the object, of one version, range by range: its SHA-256, and its bytes to a descriptor,
- * unless that is -1. */
-static int twin_read(struct twin *twin, const struct s3_request *head, int fd,
-		     char ret_sha256[S3_HASH])
-{
-	const struct s3_ops *ops = twin->bucket->ops;
 	_cleanup_(freep) char *match = str_printf("If-Match: \"%s\"", head->etag);
-	void *digest = ops->sha256(NULL, BYTES(""), NULL);
 	int r = match ? 0 : -ENOMEM;
 
 	for (uint64_t at = 0; r == 0 && at < head->size; at += BLOCK) {
+		const size_t size = (size_t)MIN(BLOCK, head->size - at);
+		void *map = compare ? twin_map(twin, at, size) : NULL;
 		_cleanup_(freep) char *range =
 			str_printf("Range: bytes=%llu-%llu", (unsigned long long)at,
-				   (unsigned long long)at + BLOCK - 1);
+				   (unsigned long long)at + size - 1);
 		_cleanup_(s3_request_done) struct s3_request request = {
 			.method = "GET", .key = twin->key, .headers = { range, match }
 		};
-		const struct buf *data = &request.data;
 
 		r = range ? bucket_perform(twin->bucket, &request) : -ENOMEM;
-		if (r == 0 && data->size != MIN(BLOCK, head->size - at))
-			r = say_why("the server has answered with another range", -EIO);
 		errno = EIO;
-		if (r == 0 && fd >= 0 &&
-		    pwrite(fd, data->data, data->size, (off_t)at) != (ssize_t)data->size)
+		if (r == 0 && request.data.size != size)
+			r = say_why("the server has answered with another range", -EIO);
+		else if (r == 0 && compare)
+			r = map && memcmp(map, request.data.data, size) == 0 ? 0 : -EBADMSG;
+		else if (r == 0 &&
+			 pwrite(twin->fd, request.data.data, size, (off_t)at) != (ssize_t)size)
 			r = say_why(NULL, -errno);
-		ops->sha256(digest, buf_bytes(data), NULL);
-		progress_add(&twin->progress, 0, data->size);
+		if (map)
+			munmap(map, size);
+		progress_add(&twin->progress, 0, size);
 	}
-	ops->sha256(digest, BYTES(""), ret_sha256);
 	return r;
 }
 
@@ -84,30 +79,34 @@ static int twin_read(struct twin *twin, const struct s3_request *head, int fd,
 /* Sends some of the file, as the object or a part of it. */
 static int put_slice(struct twin *twin, uint64_t at, uint64_t most, struct s3_request *put)
 {
+	const size_t size = (size_t)MIN(most, twin->size - at);
+	void *map = twin_map(twin, at, size);
 	int r;
 
+	if (!map)
+		return say_why(NULL, -errno);
 	put->method = "PUT";
 	put->key = twin->key;
-	put->body = twin_slice(twin, at, most);
+	put->body = bytes_make(map, size);
 	r = bucket_perform(twin->bucket, put);
-	twin_pass(twin, put->body);
+	munmap(map, size);
+	progress_add(&twin->progress, 0, size);
 	return r;
 }
 
 /* Sends the parts, and appends what tells the server that they are all. */
 static int put_parts(struct twin *twin, struct bytes upload, struct buf *list)
 {
-	const uint64_t size = (twin->file.size / PARTS_MAX / BLOCK + 1) * BLOCK;
+	const uint64_t size = (twin->size / PARTS_MAX / BLOCK + 1) * BLOCK;
 	int r = buf_append_str(list, "<CompleteMultipartUpload>");
 
-	for (uint64_t at = 0; r == 0 && at < twin->file.size; at += size) {
+	for (uint64_t at = 0; r == 0 && at < twin->size; at += size) {
 		char number[24];
-		_cleanup_(s3_request_done) struct s3_request put = {
-			.query = { { "partNumber", { number, 0 } }, { "uploadId", upload } }
-		};
+		_cleanup_(s3_request_done) struct s3_request put = { 0 };
 
 		snprintf(number, sizeof(number), "%llu", (unsigned long long)(at / size + 1));
-		put.query[0].value.size = strlen(number);
+		put.query[0] = (struct s3_pair){ "partNumber", bytes_str(number) };
+		put.query[1] = (struct s3_pair){ "uploadId", upload };
 		r = put_slice(twin, at, size, &put);
 		if (r == 0)
 			r = buf_printf(
@@ -121,31 +120,30 @@ static int put_large(struct twin *twin, const char *sum, const char *condition)
 {
 	const struct bucket *bucket = twin->bucket;
 	_cleanup_(buf_done) struct buf upload = { 0 }, list = { 0 };
-	_cleanup_(s3_request_done) struct s3_request begin = {
-		.method = "POST", .key = twin->key, .query = { { "uploads" } }, .headers = { sum }
-	};
+	_cleanup_(
+		s3_request_done) struct s3_request begin = { .method = "POST",
+							     .key = twin->key,
+							     .query = { { "uploads", BYTES("") } },
+							     .headers = { sum } };
+	_cleanup_(s3_request_done) struct s3_request end = { .method = "POST",
+							     .key = twin->key,
+							     .headers = { condition } };
+	_cleanup_(s3_request_done) struct s3_request undo = { .method = "DELETE",
+							      .key = twin->key,
+							      .anyway = true };
 	int r = bucket_perform(bucket, &begin);
 
 	if (r == 0 && bucket->ops->text(buf_bytes(&begin.data), "UploadId", &upload) < 0)
 		r = say_why("the server begins no multipart upload", -EIO);
 	if (r < 0)
 		return r;
-	_cleanup_(s3_request_done) struct s3_request end = { .method = "POST",
-							     .key = twin->key,
-							     .query = { { "uploadId",
-									  buf_bytes(&upload) } },
-							     .headers = { condition } };
+	end.query[0] = undo.query[0] = (struct s3_pair){ "uploadId", buf_bytes(&upload) };
 	r = put_parts(twin, buf_bytes(&upload), &list);
 	end.body = buf_bytes(&list);
 	if (r == 0)
 		r = bucket_perform(bucket, &end);
-	if (r == 0)
-		return 0;
-	end.method = "DELETE";
-	end.headers[0] = NULL;
-	end.body = bytes_make(NULL, 0);
-	end.anyway = true;
-	bucket->ops->perform(bucket->s3, &end);
+	if (r < 0)
+		bucket->ops->perform(bucket->s3, &undo);
 	return r;
 }
 
@@ -160,12 +158,11 @@ static int drop(const struct bucket *bucket, const char *key)
 static int check(struct twin *twin)
 {
 	_cleanup_(s3_request_done) struct s3_request head = { .method = "HEAD", .key = twin->key };
-	char sha256[S3_HASH] = "";
 	int r = bucket_perform(twin->bucket, &head);
 
 	if (r == 0)
-		r = twin_read(twin, &head, -1, sha256);
-	if (r < 0 || strcmp(sha256, twin->sha256) == 0)
+		r = head.size == twin->size ? twin_read(twin, &head, true) : -EBADMSG;
+	if (r != -EBADMSG)
 		return r;
 	drop(twin->bucket, twin->key);
 	log_error("s3://%s/%s has other bytes than were sent, so it was deleted",
@@ -173,49 +170,28 @@ static int check(struct twin *twin)
 	return -EIO;
 }
 
-static int put_twin(struct twin *twin)
-{
-	const char *condition = twin->replace ? NULL : "If-None-Match: *";
-	const struct s3_ops *ops = twin->bucket->ops;
-	void *digest = ops->sha256(NULL, BYTES(""), NULL);
-	_cleanup_(freep) char *sum = NULL;
-	int r;
-
-	progress_begin(&twin->progress, "upload", NULL);
-	progress_set_total(&twin->progress, 0, 3 * twin->file.size);
-	for (uint64_t at = 0; at < twin->file.size; at += BLOCK) {
-		ops->sha256(digest, twin_slice(twin, at, BLOCK), NULL);
-		twin_pass(twin, twin_slice(twin, at, BLOCK));
-	}
-	ops->sha256(digest, BYTES(""), twin->sha256);
-	sum = str_printf("x-amz-meta-sha256: %s", twin->sha256);
-	_cleanup_(s3_request_done) struct s3_request put = { .headers = { sum, condition } };
-	r = !sum			 ? -ENOMEM :
-	    !*twin->sha256		 ? say_why("SHA-256 is not available", -EOPNOTSUPP) :
-	    twin->file.size > SINGLE_MAX ? put_large(twin, sum, condition) :
-					   put_slice(twin, 0, SINGLE_MAX, &put);
-	if (r == 0)
-		r = check(twin);
-	progress_end(&twin->progress);
-	return r;
-}
-
 static int take_copy(struct copy *copy, const char *file)
 {
 	struct twin *twin = copy->arg;
+	const char *condition = twin->replace ? NULL : "If-None-Match: *";
 	_cleanup_(closep) int fd = open(file, O_RDONLY | O_CLOEXEC);
-	struct stat st;
-	void *map = MAP_FAILED;
-	int r;
+	_cleanup_(freep) char *sum = NULL;
+	int r = fd < 0 ? -errno : twin->bucket->ops->sha256(BYTES(""), fd, twin->sha256);
 
-	if (fd >= 0 && fstat(fd, &st) == 0)
-		map = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_SHARED, fd, 0);
-	if (map == MAP_FAILED)
-		return say_why(NULL, -errno);
-	copy->bytes = (uint64_t)st.st_size;
-	twin->file = bytes_make(map, copy->bytes);
-	r = put_twin(twin);
-	munmap(map, copy->bytes);
+	if (r < 0)
+		return say_why(NULL, r);
+	twin->fd = fd;
+	copy->bytes = twin->size = (uint64_t)lseek(fd, 0, SEEK_END);
+	sum = str_printf("x-amz-meta-sha256: %s", twin->sha256);
+	_cleanup_(s3_request_done) struct s3_request put = { .headers = { sum, condition } };
+	progress_begin(&twin->progress, "upload", NULL);
+	progress_set_total(&twin->progress, 0, 2 * twin->size);
+	r = !sum		    ? -ENOMEM :
+	    twin->size > SINGLE_MAX ? put_large(twin, sum, condition) :
+				      put_slice(twin, 0, SINGLE_MAX, &put);
+	if (r == 0)
+		r = check(twin);
+	progress_end(&twin->progress);
 	return r;
 }
 
@@ -288,30 +264,34 @@ static int drop_older(const struct bucket *bucket, uint64_t keep)
 	return r;
 }
 
-static int judge_name(const struct bucket *bucket)
+static int open_named(const char *url, const struct s3_options *where, struct bucket *bucket)
 {
-	if (*bucket->prefix && !bytes_ends_with(bytes_str(bucket->prefix), BYTES("/")))
-		return 0;
-	log_error("%s names no object; a backup is s3://BUCKET/NAME", bucket->url);
+	int r = bucket_open(url, where, bucket);
+
+	if (r < 0 || (*bucket->prefix && bucket->prefix[strlen(bucket->prefix) - 1] != '/'))
+		return r;
+	log_error("%s names no object; a backup is s3://BUCKET/NAME", url);
 	return -EINVAL;
 }
 
-int backup_put(const struct bucket *bucket, struct copy *copy, uint64_t keep)
+int backup_put(struct copy *copy, const struct s3_options *where, uint64_t keep)
 {
 	const time_t now = time(NULL);
+	_cleanup_(bucket_done) struct bucket opened = { 0 };
 	_cleanup_(freep) char *name = NULL;
+	const struct bucket *bucket = &opened;
 	struct twin twin = { .bucket = bucket, .replace = copy->replace };
 	char stamp[32] = "";
 	struct tm tm;
-	int r = judge_name(bucket);
+	int r = open_named(copy->to, where, &opened);
+
+	if (r < 0)
+		return r;
 
 	if (keep)
 		strftime(stamp, sizeof(stamp), "-%Y%m%dT%H%M%SZ.db", gmtime_r(&now, &tm));
 	twin.key = name = str_printf("%s%s", bucket->prefix, stamp);
-	if (r == 0 && !name)
-		r = -ENOMEM;
-	if (r == 0 && !copy->replace)
-		r = judge_free(bucket, name);
+	r = !name ? -ENOMEM : copy->replace ? 0 : judge_free(bucket, name);
 	copy->to = NULL;
 	copy->take = take_copy;
 	copy->arg = &twin;
@@ -327,10 +307,8 @@ int backup_put(const struct bucket *bucket, struct copy *copy, uint64_t keep)
 static int find_backup(const struct bucket *bucket, struct s3_request *head, char **ret_name)
 {
 	_cleanup_(copier_names_done) struct copier_names keys = { 0 };
-	int r = judge_name(bucket);
+	int r;
 
-	if (r < 0)
-		return r;
 	head->key = bucket->prefix;
 	r = bucket->ops->perform(bucket->s3, head);
 	if (r != -ENOENT)
@@ -347,26 +325,32 @@ static int find_backup(const struct bucket *bucket, struct s3_request *head, cha
 	return bucket_perform(bucket, head);
 }
 
-int backup_get(const struct bucket *bucket, struct copy *copy)
+int backup_get(struct copy *copy, const struct s3_options *where)
 {
+	_cleanup_(bucket_done) struct bucket opened = { 0 };
+	const struct bucket *bucket = &opened;
 	_cleanup_(s3_request_done) struct s3_request head = { .method = "HEAD" };
 	_cleanup_(freep) char *name = NULL, *file = NULL;
 	_cleanup_(closep) int fd = -1;
-	int r = find_backup(bucket, &head, &name);
-	struct twin twin = { .bucket = bucket, .key = name };
+	int r = open_named(copy->from, where, &opened);
 
+	if (r == 0)
+		r = find_backup(bucket, &head, &name);
 	if (r == 0)
 		r = fd = copy_make_temporary(copy->to, NULL, &file);
 	if (r < 0)
 		return r;
+	struct twin twin = { .bucket = bucket, .key = name, .fd = fd };
+
 	progress_begin(&twin.progress, "download", NULL);
 	progress_set_total(&twin.progress, 0, head.size);
-	r = twin_read(&twin, &head, fd, twin.sha256);
+	r = twin_read(&twin, &head, false);
 	progress_end(&twin.progress);
 	if (r == 0 && !*head.sha256)
 		log_warning("s3://%s/%s has no SHA-256 beside it, so it is only checked as a store",
 			    bucket->name, name);
-	if (r == 0 && *head.sha256 && strcmp(twin.sha256, head.sha256) != 0) {
+	else if (r == 0 && (bucket->ops->sha256(BYTES(""), fd, twin.sha256) < 0 ||
+			    strcmp(twin.sha256, head.sha256) != 0)) {
 		log_error("s3://%s/%s is not what was put there: its SHA-256 is another one",
 			  bucket->name, name);
 		r = -EIO;

@@ -29,9 +29,9 @@ int bucket_perform(const struct bucket *bucket, struct s3_request *request);
  * is read back.  An object that exists stays, unless it is to be replaced.  keep: 0, or of how many
  * backups of this name the latest stay; then each has the time in its name.  0, or -errno after a
  * sentence. */
-int backup_put(const struct bucket *bucket, struct copy *copy, uint64_t keep);
+int backup_put(struct copy *copy, const struct s3_options *where, uint64_t keep);
 /* The object of that name, or the latest backup that was made with keep. */
-int backup_get(const struct bucket *bucket, struct copy *copy);
+int backup_get(struct copy *copy, const struct s3_options *where);
 
 /*
  * A layout says which object is which file of the store, by templates (fs/base/template.h).  Keys

@@ -52,37 +52,33 @@ const struct bucket_layout bucket_layouts[BUCKET_LAYOUTS + 1] = {
 /* Whether a file can have this path, and this key a line of its own. */
 static bool is_path(struct bytes path)
 {
-	size_t size = 0;
+	_cleanup_(freep) char *text = bytes_dup(path);
+	char *rest = text, *name;
+	bool fits = text;
 
-	for (size_t i = 0; i <= path.size; i++) {
-		const char byte = i < path.size ? path.data[i] : '/';
-		const char *name = path.data + i - size;
-
-		if ((unsigned char)byte < ' ' || byte == 0x7f || size > NAME_LIMIT ||
-		    (byte == '/' &&
-		     (!size || (*name == '.' && (size == 1 || (size == 2 && name[1] == '.'))))))
-			return false;
-		size = byte == '/' ? 0 : size + 1;
-	}
-	return true;
+	for (size_t i = 0; i < path.size; i++)
+		fits &= (unsigned char)path.data[i] >= ' ' && path.data[i] != 0x7f;
+	while (fits && (name = strsep(&rest, "/")))
+		fits = *name && strcmp(name, ".") != 0 && strcmp(name, "..") != 0 &&
+		       strlen(name) <= NAME_LIMIT;
+	return fits;
 }
-
-/* Milliseconds and a random number, as they stand in the name of a part. */
-static const char part_glob[] = "[0-9][0-9][0-9][0-9][0-9][0-9][0-9][0-9][0-9][0-9][0-9][0-9][0-9]-"
-				"[0-9a-f][0-9a-f][0-9a-f][0-9a-f][0-9a-f][0-9a-f]";
 
 /* Whether a variable can have this value. */
 static bool value_fits(struct bytes name, const char *value, const char *glob)
 {
 	const bool session = tolower((unsigned char)*name.data) == 's' && name.size == 1;
 	_cleanup_(freep) char *id = strndup(value, strcspn(value, "/"));
+	int size = 0;
 
 	if (!*value || (islower((unsigned char)*name.data) && strchr(value, '/')) ||
 	    (session && glob && (!id || fnmatch(glob, id, 0) != 0)))
 		return false;
-	return bytes_equal(name, BYTES("n"))	? strspn(value, "0123456789") == strlen(value) :
-	       bytes_equal(name, BYTES("part")) ? fnmatch(part_glob, value, 0) == 0 :
-						  true;
+	if (bytes_equal(name, BYTES("n")))
+		return strspn(value, "0123456789") == strlen(value);
+	/* Milliseconds and a random number. */
+	return !bytes_equal(name, BYTES("part")) ||
+	       (sscanf(value, "%*13[0-9]-%*6[0-9a-f]%n", &size) == 0 && size == 20 && !value[20]);
 }
 
 /* 1: the text is one of this kind. */

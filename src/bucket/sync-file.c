@@ -62,8 +62,8 @@ static int to_file(enum bucket_form form, struct buf *object)
 		array = *object;
 		*object = (struct buf){ 0 };
 		text = buf_bytes(&array);
-		while (text.size && strchr(" \t\r\n", *text.data))
-			text = bytes_make(text.data + 1, text.size - 1);
+		for (; text.size && strchr(" \t\r\n", *text.data); text.size--)
+			text.data++;
 		return json_valid(text, NULL) && document_is_list(text) ?
 			       document_content(text, object) :
 			       -EINVAL;

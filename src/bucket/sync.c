@@ -5,8 +5,8 @@
  * change.  It is no more than a help: where a line is missing or wrong, contents are compared.
  *
  * What differs is carried over by many files at a time, each of which asks the bucket in a thread,
- * and the store before and after that, in its turn.  In an export these are files of different
- * folders, so numbered messages appear in their order.
+ * and the store before and after that, in its turn, so numbered messages appear in their order.  In
+ * an export a thread has all files of a folder.
  */
 #include "src/bucket/sync.h"
 
@@ -26,8 +26,7 @@
 #include "src/user/stop.h"
 
 enum {
-	BATCH = 128,	     /* files at a time */
-	STACK = 256 << 10,   /* of a thread */
+	BATCH = 2048,	     /* files at a time */
 	HELD_MAX = 16 << 20, /* bytes of contents in memory before no file is added to a batch */
 	FLUSH = 16 << 10,    /* bytes of lines that are kept at once */
 	LINE_FIELDS = 5,
@@ -39,8 +38,6 @@ static const char kept_names[] = ".sessfs-s3-"; /* of files at the root begin so
 enum text {
 	ADD,
 	KNOW,
-	KNOW_FILE,
-	DROP,
 	COUNT,
 	NEXT,
 	PARTS,
@@ -51,33 +48,23 @@ enum text {
 static const char schema[] =
 	"PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA cache_size = -4096;"
 	"CREATE TABLE entry (path TEXT, key TEXT, now TEXT, size INTEGER, known TEXT, digest TEXT,"
-	" lines INTEGER, PRIMARY KEY (path, key)) WITHOUT ROWID;"
-	"CREATE TABLE task (folder TEXT, rank INTEGER, path TEXT, need INTEGER); BEGIN";
+	" lines INTEGER, PRIMARY KEY (path, key)) WITHOUT ROWID; BEGIN";
 
 static const char forget[] = "UPDATE entry SET now = NULL, size = NULL WHERE now IS NOT NULL";
-
-/* Tasks are ranked in their folder; 128 folders at a time, as the store remembers those that it was
- * asked about last. */
-static const char find[] = "DELETE FROM task; INSERT INTO task SELECT folder, row_number() OVER "
-			   "(PARTITION BY folder ORDER BY length(path), path) + "
-			   "(dense_rank() OVER (ORDER BY folder) >> 7 << 32), path, need FROM "
-			   "(SELECT path, rtrim(path, replace(path, '/', '')) AS folder, "
-			   "sum(iif(key = '' OR now IS NOT known, size, 0)) AS need "
-			   "FROM entry GROUP BY path HAVING max(now IS NOT known))";
 
 static const char *const texts[SYNC_TEXTS] = {
 	[ADD] = "INSERT INTO entry (path, key, now, size) VALUES (?, ?, ?, ?) "
 		"ON CONFLICT DO UPDATE SET now = excluded.now, size = excluded.size",
-	[KNOW] = "INSERT INTO entry (path, key, known, digest, lines) VALUES (?, ?, ?, ?, ?) "
+	[KNOW] = "INSERT INTO entry (path, key, known, digest, lines) VALUES "
+		 "(?1, ?2, nullif(?3, ''), ?4, ?5), (?1, '', nullif(?6, ''), '', 0) "
 		 "ON CONFLICT DO UPDATE SET known = excluded.known, digest = excluded.digest, "
 		 "lines = excluded.lines",
-	[KNOW_FILE] = "INSERT INTO entry (path, key, known) VALUES (?, '', nullif(?, '')) "
-		      "ON CONFLICT DO UPDATE SET known = excluded.known",
-	[DROP] = "DELETE FROM entry WHERE path = ? AND key = ?",
-	[COUNT] = "SELECT (SELECT count(*) FROM task), count(DISTINCT path) FROM entry "
-		  "WHERE now IS NOT NULL AND path NOT IN (SELECT path FROM task)",
-	[NEXT] = "SELECT rank, path, need FROM task ORDER BY iif(?1, rank, folder), "
-		 "iif(?1, folder, rank)",
+	[COUNT] = "SELECT sum(differs), sum(is_there AND NOT differs), sum(known) FROM (SELECT "
+		  "max(now IS NOT known) AS differs, max(now IS NOT NULL) AS is_there, "
+		  "sum(key <> '' AND known IS NOT NULL) AS known FROM entry GROUP BY path)",
+	[NEXT] = "SELECT path, sum(iif(key = '' OR now IS NOT known, size, 0)) FROM entry "
+		 "GROUP BY path HAVING max(now IS NOT known) "
+		 "ORDER BY rtrim(path, replace(path, '/', '')), length(path), path",
 	[PARTS] = "SELECT key, now, size, known, digest, lines FROM entry WHERE path = ? AND "
 		  "ifnull(now, known) IS NOT NULL ORDER BY key",
 	[KNOWN] = "SELECT printf('%s\t%s\t%s\t%d\t%s\n', key, known, digest, lines, (SELECT known "
@@ -276,17 +263,16 @@ static int take_row(struct sync *sync, struct task *task)
 	return 0;
 }
 
-static int sync_next(struct sync *sync, bool is_first, struct task *task)
+/* 1: there is one. */
+static int sync_next(struct sync *sync, struct task *task)
 {
 	_cleanup_(buf_done) struct buf key = { 0 };
 	int r;
 
-	if (!sync->waits ||
-	    (sync->up && !is_first && (int64_t)column_number(sync, NEXT, 0) != sync->rank))
+	if (!sync->waits)
 		return 0;
-	sync->rank = (int64_t)column_number(sync, NEXT, 0);
-	*task = (struct task){ .path = strdup(column(sync, NEXT, 1)),
-			       .need = column_number(sync, NEXT, 2) };
+	task->path = strdup(column(sync, NEXT, 0));
+	task->need = column_number(sync, NEXT, 1);
 	r = sync_step(sync, NEXT);
 	sync->waits = r == 1;
 	if (r >= 0)
@@ -302,16 +288,7 @@ static int sync_next(struct sync *sync, bool is_first, struct task *task)
 
 /* ---- What is kept ---- */
 
-static int know(struct sync *sync, const char *path, const char *key, const char *etag,
-		const char *digest, int64_t lines, const char *stamp)
-{
-	int r = *etag ? sync_ask(sync, KNOW, "ssssi", path, key, etag, digest, lines) :
-			sync_ask(sync, DROP, "ss", path, key);
-
-	return r < 0 ? r : sync_ask(sync, KNOW_FILE, "ss", path, stamp);
-}
-
-/* Adds the news, or writes all anew. */
+/* Adds the news to the file, or writes all anew. */
 static int write_lines(struct sync *sync, enum access_how how)
 {
 	struct access_file *file = NULL;
@@ -343,7 +320,8 @@ static int flush_lines(struct sync *sync)
 int sync_keep(struct sync *sync, const struct task *task, const struct part *part)
 {
 	const char *key = part->key.data + sync->base.size;
-	int r = know(sync, task->path, key, part->known, part->digest, part->lines, task->stamp);
+	int r = sync_ask(sync, KNOW, "ssssis", task->path, key, part->known, part->digest,
+			 part->lines, task->stamp);
 
 	sync->lines++;
 	if (r == 0)
@@ -366,8 +344,8 @@ static int read_line(struct sync *sync, char *line)
 	r = layout_turn(sync->layout, bytes_str(fields[0]), true, sync->glob, &path, &form);
 	if (r <= 0)
 		return r == -ENOMEM ? r : 0;
-	return know(sync, path.data, fields[0], fields[1], fields[2], strtoll(fields[3], NULL, 10),
-		    fields[4]);
+	return sync_ask(sync, KNOW, "ssssis", path.data, fields[0], fields[1], fields[2],
+			(int64_t)strtoll(fields[3], NULL, 10), fields[4]);
 }
 
 static int read_lines(struct sync *sync)
@@ -394,33 +372,20 @@ static int read_lines(struct sync *sync)
 	return r;
 }
 
-/* When most of its lines say what is no longer so, it is written anew.  Lines of other sessions are
- * not known in a run for some, and stay. */
-static int shorten(struct sync *sync)
-{
-	uint64_t alive = 0;
-	int r = 1;
-
-	if (sync->glob || sync->lines < LINES_LEAST)
-		return 0;
-	for (r = sync_ask(sync, KNOWN, ""); r == 1; r = sync_step(sync, KNOWN))
-		alive++;
-	if (r < 0 || sync->lines < 2 * alive + LINES_LEAST)
-		return r;
-	sync->lines = alive;
-	return write_lines(sync, ACCESS_FILE_REPLACE);
-}
-
 /* ---- What differs ---- */
 
 struct batch {
 	struct task tasks[BATCH];
-	unsigned count;
+	unsigned count, started;
+	pthread_t threads[S3_LANES];
 	atomic_uint next, lanes;
+	atomic_bool failed;
 };
 
 static void batch_done(struct batch *batch)
 {
+	while (batch->started)
+		pthread_join(batch->threads[--batch->started], NULL);
 	while (batch->count)
 		task_done(&batch->tasks[--batch->count]);
 }
@@ -431,29 +396,25 @@ static void *run_lane(void *arg)
 	const unsigned lane = atomic_fetch_add(&batch->lanes, 1);
 
 	for (unsigned i; (i = atomic_fetch_add(&batch->next, 1)) < batch->count;) {
-		batch->tasks[i].lane = lane;
-		task_ask(&batch->tasks[i]);
+		if (batch->tasks[i].follows)
+			continue;
+		do {
+			batch->tasks[i].lane = lane;
+			if (!batch->failed)
+				task_ask(&batch->tasks[i]);
+			if (batch->tasks[i].error)
+				batch->failed = true;
+			sem_post(&batch->tasks[i].asked);
+		} while (++i < batch->count && batch->tasks[i].follows);
 	}
 	return NULL;
 }
 
-static int run_lanes(struct batch *batch)
+static bool same_folder(const char *a, const char *b)
 {
-	pthread_t threads[S3_LANES];
-	unsigned started = 0;
-	pthread_attr_t attr;
-	int r = 0;
+	const size_t size = (size_t)(strrchr(a, '/') - a);
 
-	pthread_attr_init(&attr);
-	pthread_attr_setstacksize(&attr, STACK);
-	while (r == 0 && started < MIN(batch->count, S3_LANES)) {
-		r = -pthread_create(&threads[started], &attr, run_lane, batch);
-		started += r == 0;
-	}
-	pthread_attr_destroy(&attr);
-	while (started)
-		pthread_join(threads[--started], NULL);
-	return r;
+	return strncmp(a, b, size + 1) == 0 && !strchr(b + size + 1, '/');
 }
 
 static int run_batch(struct sync *sync, struct batch *batch)
@@ -464,39 +425,55 @@ static int run_batch(struct sync *sync, struct batch *batch)
 	while (r == 1 && batch->count < BATCH && held < HELD_MAX) {
 		struct task *task = &batch->tasks[batch->count];
 
-		r = sync_next(sync, !batch->count, task);
+		task->sync = sync;
+		sem_init(&task->asked, 0, 0);
+		r = sync_next(sync, task);
+		task->follows = r == 1 && sync->up && batch->count &&
+				same_folder(task->path, task[-1].path);
 		batch->count += r != 0;
 		held += task->need;
-		task->sync = sync;
 		if (r == 1 && task_read(task) < 0)
 			r = -EIO;
 	}
-	if (r >= 0)
-		r = run_lanes(batch);
-	if (r < 0)
+	while (r >= 0 && batch->started < MIN(batch->count, S3_LANES)) {
+		r = -pthread_create(&batch->threads[batch->started], NULL, run_lane, batch);
+		batch->started += r == 0;
+	}
+	if (r < 0 && !batch->started)
 		return say_why(NULL, r);
 	/* What is in the bucket already is kept in mind, also when one has failed. */
-	for (unsigned i = 0; i < batch->count && (sync->up || !error); i++) {
-		int done = error && batch->tasks[i].error ? 0 : task_finish(&batch->tasks[i]);
+	for (unsigned i = 0; i < batch->count; i++) {
+		struct task *task = &batch->tasks[i];
+		int done = 0;
 
+		while (sem_wait(&task->asked) < 0)
+			;
+		if (!error || (sync->up && !task->error))
+			done = task_finish(task);
 		error = error ? error : done;
+		if (error)
+			batch->failed = true;
 		progress_add(&sync->progress, 1, 0);
 	}
 	return error ? error : batch->count > 0;
 }
 
-/* Finds what differs: 1, or 0 if nothing does. */
+/* Finds what differs, and writes the file of what is kept anew when most of its lines say what is
+ * no longer so.  Lines of other sessions are not known in a run for some, and stay. */
 static int find_tasks(struct sync *sync)
 {
-	int r = sync_exec(sync, find);
+	int r = sync_ask(sync, COUNT, "");
+	const uint64_t known = column_number(sync, COUNT, 2);
 
-	if (r == 0)
-		r = sync_ask(sync, COUNT, "");
-	if (r < 0)
-		return say_why(NULL, r);
 	progress_set_total(&sync->progress, column_number(sync, COUNT, 0), 0);
 	sync->counts[SYNC_UNCHANGED] = column_number(sync, COUNT, 1);
-	r = sync_ask(sync, NEXT, "i", (int64_t)sync->up);
+	if (r == 1 && sync->access && !sync->dry && !sync->glob &&
+	    sync->lines > 2 * known + LINES_LEAST) {
+		sync->lines = known;
+		r = write_lines(sync, ACCESS_FILE_REPLACE);
+	}
+	if (r >= 0)
+		r = sync_ask(sync, NEXT, "");
 	sync->waits = r == 1;
 	return r < 0 ? say_why(NULL, r) : r;
 }
@@ -548,8 +525,6 @@ int sync_open(struct sync *sync)
 	r = sync_exec(sync, schema);
 	if (r == 0 && sync->access)
 		r = read_lines(sync);
-	if (r == 0 && sync->access)
-		r = shorten(sync);
 	return r < 0 ? say_why(NULL, r) : 0;
 }
 

@@ -11,10 +11,12 @@
  * is done but to name it.
  */
 
+#include <semaphore.h>
+
 #include "src/bucket/bucket.h"
 #include "src/exchange/copier.h"
 
-enum { SYNC_DIGEST = 33, SYNC_STAMP = 48, SYNC_TEXTS = 8 };
+enum { SYNC_DIGEST = 33, SYNC_STAMP = 48, SYNC_TEXTS = 6 };
 
 enum move {
 	MOVE_NONE,
@@ -52,6 +54,8 @@ struct task {
 	size_t count, room;
 	struct buf local;  /* the file's content */
 	struct bytes tail; /* of it, that belongs to no part */
+	bool follows;	   /* another one of its folder */
+	sem_t asked;
 	unsigned lane;
 	int error;
 };
@@ -72,8 +76,7 @@ struct sync {
 	struct buf base; /* where keys of it begin in the bucket */
 	struct sqlite3 *db;
 	struct sqlite3_stmt *statements[SYNC_TEXTS];
-	bool waits;	 /* a task that has been read, but not given */
-	int64_t rank;	 /* of the last one, in its folder */
+	bool waits;	 /* a task that has been found, but not read */
 	char file[64];	 /* that keeps what was last the same */
 	struct buf news; /* lines for it */
 	uint64_t lines;	 /* in it */

@@ -61,20 +61,6 @@ static int settle(const char *store)
 	return r < 0 && r != -EINTR ? say_why(why, r) : r;
 }
 
-/* To a bucket, by a copy in a temporary file. */
-static int run_bucket(const struct backup *backup, struct copy *copy)
-{
-	_cleanup_(bucket_done) struct bucket bucket = { 0 };
-
-	if (bucket_open(copy->to, &backup->where, &bucket) < 0)
-		return CMD_FAILED;
-	copy->replace = backup->force;
-	if (settle(copy->from) < 0 || backup_put(&bucket, copy, backup->keep) < 0)
-		return CMD_FAILED;
-	copy_print(copy, backup->json);
-	return CMD_DONE;
-}
-
 static int run_backup(void *values, char **operands)
 {
 	const struct backup *backup = values;
@@ -84,19 +70,17 @@ static int run_backup(void *values, char **operands)
 			     .to = stream ? NULL : operands[1],
 			     .replace = backup->force,
 			     .options = &backup->options };
-	int status;
+	int r = cmd_judge_bucket(&cmd_backup, operands[1], &backup->keep,
+				 sizeof(*backup) - offsetof(struct backup, keep));
 
+	if (r < 0)
+		return CMD_USAGE;
 	if (stream && (backup->force || backup->json))
 		return cmd_misused(&cmd_backup, "--force and --json are for a file, not for the "
 						"standard output");
 	stop_watch();
-	if (bucket_is(operands[1]))
-		return run_bucket(backup, &copy);
-	status = cmd_judge_bucket(&cmd_backup, operands[1], &backup->keep,
-				  sizeof(*backup) - offsetof(struct backup, keep));
-	if (status != CMD_DONE)
-		return status;
-	if (copy_judge(&copy) < 0 || settle(copy.from) < 0 || copy_run(&copy) < 0)
+	if ((!r && copy_judge(&copy) < 0) || settle(copy.from) < 0 ||
+	    (r ? backup_put(&copy, &backup->where, backup->keep) : copy_run(&copy)) < 0)
 		return CMD_FAILED;
 	copy_print(&copy, backup->json);
 	return CMD_DONE;

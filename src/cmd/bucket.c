@@ -27,13 +27,17 @@ int cmd_take_style(void *field, const char *value, char **ret_why)
 int cmd_judge_bucket(const struct command *command, const char *operand, const void *options,
 		     size_t size)
 {
-	for (const char *byte = options; byte < (const char *)options + size; byte++)
-		if (*byte)
-			return cmd_misused(command,
-					   "%s is no bucket, and these options are for one: "
-					   "s3://BUCKET",
-					   operand);
-	return CMD_DONE;
+	const char *const bytes = options;
+
+	if (bucket_is(operand))
+		return 1;
+	for (size_t i = 0; i < size; i++)
+		if (bytes[i])
+			return -cmd_misused(command,
+					    "%s is no bucket, and these options are for one: "
+					    "s3://BUCKET",
+					    operand);
+	return 0;
 }
 
 const struct bucket_layout *cmd_find_layout(const char *name)
@@ -81,25 +85,44 @@ static bool did_nothing(const struct sync *sync)
 static int watch(struct sync *sync, int64_t every)
 {
 	const struct timespec pause = time_split(every ? every : INT64_C(5000000000));
-	bool first = true;
 	int r = 0;
 
-	while (!stop_wanted() && (r == 0 || r == -EIO)) {
+	for (bool first = true; !stop_wanted() && (r == 0 || r == -EIO); first = false) {
 		sync->copier.failed = sync->copier.bytes = 0;
 		r = sync_run(sync);
 		if (r == 0 && (first || !did_nothing(sync)))
 			report(sync);
-		first = false;
 		if (!stop_wanted())
 			nanosleep(&pause, NULL);
 	}
 	return r == -EINTR ? 0 : r;
 }
 
-static int run_open(struct sync *sync, const struct cmd_sync *cmd)
+int cmd_sync_run(struct cmd_sync *cmd, struct options *options, char **operands, bool json)
 {
-	int r = sync_open(sync);
+	const char *store = operands[0];
+	_cleanup_(bucket_done) struct bucket bucket = { 0 };
+	_cleanup_(access_closep) struct access *files = NULL;
+	struct sync *sync = &cmd->sync;
+	const unsigned flags = sync->dry ? 0 : ACCESS_WRITE | (sync->up ? 0 : ACCESS_CREATE);
+	int r;
 
+	heap_keep_little();
+	stop_watch();
+	if (bucket_open(operands[1], &cmd->where, &bucket) < 0)
+		return CMD_FAILED;
+	if (!sync->dry || sync->up || !backend_has_path(store) || access(store, F_OK) == 0)
+		if (store_open(store, flags, options, &files) < 0 ||
+		    cmd_read_layouts(store, options, &sync->store_layouts) < 0)
+			return CMD_FAILED;
+	sync->bucket = &bucket;
+	sync->access = files;
+	sync->copier = (struct copier){ .store = store,
+					.to = files,
+					.flags = COPIER_ROWS | COPIER_CHECKSUM,
+					.list.json = json,
+					.progress.fd = -1 };
+	r = sync_open(sync);
 	if (r == 0)
 		r = cmd->watch ? watch(sync, cmd->every) : sync_run(sync);
 	if (sync_close(sync) < 0)
@@ -108,38 +131,7 @@ static int run_open(struct sync *sync, const struct cmd_sync *cmd)
 		log_error("it is not complete; the same command goes on");
 	if (!cmd->watch && (r == 0 || !did_nothing(sync)))
 		report(sync);
-	return r < 0 || sync->copier.failed || sync->counts[SYNC_CONFLICTS] ? CMD_FAILED : CMD_DONE;
-}
-
-int cmd_sync_run(const struct cmd_sync *cmd, struct options *options, char **operands, bool up,
-		 bool dry, bool json)
-{
-	const char *store = operands[0];
-	_cleanup_(bucket_done) struct bucket bucket = { 0 };
-	_cleanup_(access_closep) struct access *files = NULL;
-	struct sync sync = { .copier = { .store = store,
-					 .flags = COPIER_ROWS | COPIER_CHECKSUM,
-					 .list.json = json,
-					 .progress.fd = -1 },
-			     .bucket = &bucket,
-			     .layout = cmd->layout,
-			     .glob = cmd->session,
-			     .up = up,
-			     .drop = cmd->drop,
-			     .dry = dry };
-	int status;
-
-	heap_keep_little();
-	stop_watch();
-	if (bucket_open(operands[1], &cmd->where, &bucket) < 0)
-		return CMD_FAILED;
-	if (!dry || up || !backend_has_path(store) || access(store, F_OK) == 0)
-		if (store_open(store, dry ? 0 : ACCESS_WRITE | (up ? 0 : ACCESS_CREATE), options,
-			       &files) < 0 ||
-		    cmd_read_layouts(store, options, &sync.store_layouts) < 0)
-			return CMD_FAILED;
-	sync.access = sync.copier.to = files;
-	status = run_open(&sync, cmd);
-	copier_done(&sync.copier);
-	return status;
+	r = r < 0 || sync->copier.failed || sync->counts[SYNC_CONFLICTS] ? CMD_FAILED : CMD_DONE;
+	copier_done(&sync->copier);
+	return r;
 }

@@ -21,33 +21,31 @@ int cmd_take_style(void *field, const char *value, char **ret_why);
 
 struct cmd_sync {
 	struct s3_options where;
-	const struct bucket_layout *layout;
-	const char *session;
+	struct sync sync;
 	int64_t every; /* nanoseconds */
-	bool watch, drop;
+	bool watch;
 };
 
 #define CMD_SYNC(type, field)                                                                      \
-	CMD_VALUE(type, field.session, "session", "GLOB", cmd_take_text,                           \
+	CMD_VALUE(type, field.sync.glob, "session", "GLOB", cmd_take_text,                         \
 		  "with a bucket: only sessions with such ids"),                                   \
 		CMD_YES(type, field.watch, "watch", 0, "with a bucket: go on, round after round"), \
 		CMD_VALUE(type, field.every, "every", "AGE", cmd_take_age,                         \
 			  "with --watch: from one round to the next, instead of 5s"),              \
-		CMD_YES(type, field.drop, "delete", 0,                                             \
+		CMD_YES(type, field.sync.drop, "delete", 0,                                        \
 			"with a bucket: also delete what an earlier run has brought over and the " \
 			"source has no more"),                                                     \
 		CMD_WHERE(type, field.where)
 
-/* CMD_DONE where no option was given that only a bucket has, so all of them are zeros; else it says
- * so. */
+/* 1: the operand is a bucket; 0: it is none, and no option was given that only a bucket has, so all
+ * of them are zeros; -EINVAL after a sentence. */
 int cmd_judge_bucket(const struct command *command, const char *operand, const void *options,
 		     size_t size);
 /* The layouts of a store (fs/base/layout.h).  0, or -errno after a sentence. */
 int cmd_read_layouts(const char *store, const struct options *options, uint64_t *ret_layouts);
 /* A layout of a bucket by its name, or NULL. */
 const struct bucket_layout *cmd_find_layout(const char *name);
-/* Brings a store to a bucket (up) or a bucket to a store; the command's status. */
-int cmd_sync_run(const struct cmd_sync *cmd, struct options *options, char **operands, bool up,
-		 bool dry, bool json);
+/* Brings a bucket to a store, or a store to a bucket; the command's status. */
+int cmd_sync_run(struct cmd_sync *cmd, struct options *options, char **operands, bool json);
 
 #endif

@@ -15,8 +15,8 @@
 
 struct arguments {
 	struct options options;
-	bool force, dry, json;
-	struct cmd_sync sync;
+	bool force, json;
+	struct cmd_sync bucket;
 };
 
 static int take_layout(void *field, const char *value, char **ret_why)
@@ -29,11 +29,11 @@ static int take_layout(void *field, const char *value, char **ret_why)
 static const struct cmd_option export_options[] = {
 	CMD_YES(struct arguments, force, "force", 'f',
 		"also to a folder that is not empty: replace files of the same name"),
-	CMD_VALUE(struct arguments, sync.layout, "layout", "LAYOUT", take_layout,
+	CMD_VALUE(struct arguments, bucket.sync.layout, "layout", "LAYOUT", take_layout,
 		  "of a bucket: strands, strands-snapshots, claude-parts or agentscope"),
-	CMD_YES(struct arguments, dry, "dry-run", 'n',
+	CMD_YES(struct arguments, bucket.sync.dry, "dry-run", 'n',
 		"with a bucket: change nothing, and print what would be done"),
-	CMD_SYNC(struct arguments, sync),
+	CMD_SYNC(struct arguments, bucket),
 	CMD_JSON(struct arguments),
 	CMD_TABLE,
 };
@@ -103,19 +103,19 @@ static int run_export(void *values, char **operands)
 	struct copier *copier = &export.copier;
 	int r;
 
-	if (bucket_is(operands[1]) && (arguments->force || operands[2]))
-		return cmd_misused(&cmd_export, "with a bucket, --session says which sessions, and "
-						"there is no --force");
-	if (bucket_is(operands[1]) && !arguments->sync.layout)
-		return cmd_misused(&cmd_export, "an export to a bucket needs --layout: strands, "
-						"strands-snapshots, claude-parts or agentscope");
-	if (bucket_is(operands[1]))
-		return cmd_sync_run(&arguments->sync, &arguments->options, operands, true,
-				    arguments->dry, arguments->json);
-	arguments->sync.watch |= arguments->dry;
-	r = cmd_judge_bucket(&cmd_export, operands[1], &arguments->sync, sizeof(arguments->sync));
-	if (r != CMD_DONE)
-		return r;
+	r = cmd_judge_bucket(&cmd_export, operands[1], &arguments->bucket,
+			     sizeof(arguments->bucket));
+	if (r < 0)
+		return CMD_USAGE;
+	if (r && (arguments->force || operands[2] || !arguments->bucket.sync.layout))
+		return cmd_misused(&cmd_export,
+				   "a bucket needs --layout=strands, strands-snapshots, "
+				   "claude-parts or agentscope, and takes --session, but no names "
+				   "and no --force");
+	arguments->bucket.sync.up = true;
+	if (r)
+		return cmd_sync_run(&arguments->bucket, &arguments->options, operands,
+				    arguments->json);
 	if (stream && (arguments->force || arguments->json))
 		return cmd_misused(&cmd_export,
 				   "--force and --json are for a folder, not for a tar stream");

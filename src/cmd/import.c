@@ -24,7 +24,7 @@ struct arguments {
 	const struct import_layout *layout;
 	const char *to;
 	bool dry, checksum, json;
-	struct cmd_sync sync;
+	struct cmd_sync bucket;
 	struct import import;
 };
 
@@ -34,10 +34,9 @@ static int take_layout(void *field, const char *value, char **ret_why)
 	struct buf why = { 0 };
 	int r;
 
-	arguments->sync.layout = cmd_find_layout(value);
-	if (arguments->sync.layout)
+	arguments->bucket.sync.layout = cmd_find_layout(value);
+	if (arguments->bucket.sync.layout)
 		return 0;
-
 	for (size_t i = 0; i < ARRAY_SIZE(layouts); i++) {
 		if (strcmp(layouts[i]->name, value) != 0)
 			continue;
@@ -67,7 +66,7 @@ static const struct cmd_option import_options[] = {
 		"change nothing, and print what would be done"),
 	CMD_YES(struct arguments, checksum, "checksum", 'c',
 		"compare the bytes even if size and time are the same"),
-	CMD_SYNC(struct arguments, sync),
+	CMD_SYNC(struct arguments, bucket),
 	CMD_YES(struct arguments, json, "json", 0, "print JSON"),
 	CMD_WRITER,
 };
@@ -212,23 +211,23 @@ static int run_import(void *values, char **operands)
 	struct arguments *arguments = values;
 	struct copier *copier = &arguments->import.copier;
 	const unsigned flags = arguments->dry ? 0 : ACCESS_WRITE | ACCESS_CREATE;
-	int status;
+	int status = cmd_judge_bucket(&cmd_import, operands[1], &arguments->bucket,
+				      sizeof(arguments->bucket));
 
+	if (status < 0)
+		return CMD_USAGE;
 	if (arguments->to && !arguments->layout->has_to)
 		return cmd_misused(&cmd_import, "--to goes with --layout=tree only");
 	if (arguments->import.from_table && arguments->layout != &import_rows)
 		return cmd_misused(&cmd_import, "--from-table goes with --layout=%s only",
 				   import_rows.name);
-	if (bucket_is(operands[1]) && (operands[2] || arguments->to || arguments->checksum))
+	if (status && (operands[2] || arguments->to || arguments->checksum))
 		return cmd_misused(&cmd_import, "a bucket stands alone, without --to and "
 						"--checksum");
-	if (bucket_is(operands[1]))
-		return cmd_sync_run(&arguments->sync, &arguments->options, operands, false,
-				    arguments->dry, arguments->json);
-	status = cmd_judge_bucket(&cmd_import, operands[1], &arguments->sync,
-				  sizeof(arguments->sync));
-	if (status != CMD_DONE)
-		return status;
+	arguments->bucket.sync.dry = arguments->dry;
+	if (status)
+		return cmd_sync_run(&arguments->bucket, &arguments->options, operands,
+				    arguments->json);
 	stop_watch();
 	if ((!arguments->dry || has_store(operands[0])) &&
 	    store_open(operands[0], flags, &arguments->options, &copier->to) < 0)

@@ -18,17 +18,6 @@ static const struct cmd_option restore_options[] = {
 	CMD_TABLE,
 };
 
-static int run_bucket(const struct restore *restore, struct copy *copy)
-{
-	_cleanup_(bucket_done) struct bucket bucket = { 0 };
-
-	if (bucket_open(copy->from, &restore->where, &bucket) < 0 || copy_judge(copy) < 0 ||
-	    backup_get(&bucket, copy) < 0)
-		return CMD_FAILED;
-	copy_print(copy, restore->json);
-	return CMD_DONE;
-}
-
 static int run_restore(void *values, char **operands)
 {
 	const struct restore *restore = values;
@@ -37,16 +26,13 @@ static int run_restore(void *values, char **operands)
 			     .to = operands[1],
 			     .replace = restore->force,
 			     .options = &restore->options };
-	int status;
+	int r = cmd_judge_bucket(&cmd_restore, operands[0], &restore->where,
+				 sizeof(restore->where));
 
+	if (r < 0)
+		return CMD_USAGE;
 	stop_watch();
-	if (bucket_is(operands[0]))
-		return run_bucket(restore, &copy);
-	status = cmd_judge_bucket(&cmd_restore, operands[0], &restore->where,
-				  sizeof(restore->where));
-	if (status != CMD_DONE)
-		return status;
-	if (copy_judge(&copy) < 0 || copy_run(&copy) < 0)
+	if (copy_judge(&copy) < 0 || (r ? backup_get(&copy, &restore->where) : copy_run(&copy)) < 0)
 		return CMD_FAILED;
 	copy_print(&copy, restore->json);
 	return CMD_DONE;

@@ -187,11 +187,6 @@ static void say_unsynced(const struct mount_entry *entry, int error)
 					strerror(-error));
 }
 
-static bool is_same(const void *device, const struct mount_entry *entry)
-{
-	return entry->device == *(const unsigned *)device && strcmp(entry->type, MOUNTS_TYPE) == 0;
-}
-
 /* A bind mount shows the same daemon, which goes on to serve the other mount.  If only a bind mount
  * of a directory was unmounted, the daemon was not meant.  more: others of the store are still to
  * be unmounted. */
@@ -200,7 +195,7 @@ static int wait_unless_bound(const struct mount_entry *entry, const struct daemo
 {
 	_cleanup_(mount_entry_done) struct mount_entry other = { 0 };
 
-	if (mounts_last(is_same, &entry->device, &other) < 0)
+	if (mounts_last(mounts_same, entry, &other) < 0)
 		return wait_for_end(entry, daemon, limit);
 	if (more || strcmp(entry->root, "/") != 0)
 		return CMD_DONE;

@@ -129,13 +129,10 @@ struct told {
 static int tell_one(void *arg, const struct mount_entry *entry, const struct elsewhere *where)
 {
 	struct told *told = arg;
-	/* A connection has the same number in the whole system.  Where the kernel does not say
-	 * which connection a daemon serves, compare the name of the store. */
-	const bool same = told->entry->device ? told->entry->device == entry->device :
-						strcmp(told->entry->source, entry->source) == 0;
 	int r = 0;
 
-	if (!same || where->space == told->last)
+	/* A connection has the same number in the whole system. */
+	if (!mounts_same(told->entry, entry) || where->space == told->last)
 		return 0;
 	told->last = where->space;
 	if (told->words->size)

@@ -396,6 +396,19 @@ int mounts_end_ours(const char *path, char **ret_why)
 	return detach(fd, path, ret_why);
 }
 
+bool mounts_same(const void *known, const struct mount_entry *entry)
+{
+	const struct mount_entry *other = known;
+	struct stat st, other_st;
+
+	if (strcmp(entry->type, MOUNTS_TYPE) != 0 ||
+	    (other->device && other->device != entry->device))
+		return false;
+	return strcmp(other->source, entry->source) == 0 ||
+	       (stat(other->source, &other_st) == 0 && stat(entry->source, &st) == 0 &&
+		other_st.st_dev == st.st_dev && other_st.st_ino == st.st_ino);
+}
+
 struct showing {
 	dev_t device;
 	const char *name; /* as in the table; NULL: a path, which may have several names */

@@ -72,6 +72,10 @@ int mounts_end_dead(const char *path, char **ret_why);
  * leads to it: the owner of a directory above it may have put a link there.  0, -errno. */
 int mounts_end_ours(const char *path, char **ret_why);
 
+/* For mounts_last(): whether an entry is a mount of the same daemon as another, of which the device
+ * may be 0: not known.  The kernel gives a number that is free to the next mount, and a daemon may
+ * end later than that, so the stores count, too. */
+bool mounts_same(const void *known, const struct mount_entry *entry);
 /* True when the filesystem with this st_dev is a mount of ours that shows this store; it does not
  * matter where it is mounted, or by which path the store was named. */
 bool mounts_shows(dev_t device, const char *store);

@@ -1,7 +1,7 @@
 #!/usr/bin/python3 -B
 # SPDX-License-Identifier: MIT
 """Real coding agents on a mount, by sessfs keep: each asks a model on this machine, runs a command,
-and its session is listed, resumed, shown, found and removed (make check-clients).
+and its session is listed, resumed, shown, found, deleted and had back (make check-clients).
 
 They come by npm in the versions named here, into a folder that is theirs alone: SESSFS_CLIENTS,
 which stays, or a temporary one; SESSFS_NODE is a node for those that want a newer one than there
@@ -25,6 +25,7 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
 sys.path.insert(0, os.path.join(HERE, "..", "mount"))
+import drive  # noqa: E402
 import harness  # noqa: E402
 from harness import Skip, need_tool, read, same, tool, write  # noqa: E402
 from model import Model  # noqa: E402
@@ -39,8 +40,9 @@ class Client:
     goes_on_without = False  # its database, which is an index of its transcripts
     keeps = True  # sessions are in files that sessfs keep knows
     said = None  # where what was said is, if not in the transcript
-    by_minute = False  # it goes on in another transcript, if the minute is another
     last = None  # what is to be ended behind it, by the words of its command
+    listed = "first question|answer"  # what is seen where it lists its sessions
+    beside = ()  # what is a session by itself, for all of them
 
     def __init__(self, home, model):
         self.home = home
@@ -59,17 +61,24 @@ class Client:
     def program(cls):
         return os.path.join(cls.modules, ".bin", cls.binary)
 
-    def run(self, *words):
-        work, room = os.path.join(self.home, "work"), os.path.join(self.home, "tmp")
-        for folder in (work, room):
+    def work(self):
+        return os.path.join(self.home, "work")
+
+    def where(self):
+        """The folder and the environment that it is run in."""
+        room = os.path.join(self.home, "tmp")
+        for folder in (self.work(), room):
             os.makedirs(folder, exist_ok=True)
         kept = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
         if "SESSFS_NODE" in os.environ:
             kept["PATH"] = os.environ["SESSFS_NODE"] + ":" + kept["PATH"]
+        return {"cwd": self.work(), "env": {**kept, "HOME": self.home, "TMPDIR": room,
+                                            "NO_COLOR": "1", **self.environment()}}
+
+    def run(self, *words):
         done = subprocess.run(
             [self.program(), *words],
-            cwd=work,
-            env={**kept, "HOME": self.home, "TMPDIR": room, "NO_COLOR": "1", **self.environment()},
+            **self.where(),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -78,6 +87,10 @@ class Client:
         said = done.stdout.decode("utf-8", "replace")
         same(done.returncode, 0, f"{self.name} {words}: {said}")
         return said
+
+    def ask(self, words, *requests, frames=False):
+        """The last of the results."""
+        return drive.asked([self.program(), *words], self.where(), requests, TURN, frames)[-1]
 
 
 class Claude(Client):
@@ -139,6 +152,10 @@ env_key = "KEY"
     def resume(self, question):
         return self.run("exec", "--skip-git-repo-check", "resume", "--last", question)
 
+    def list(self):
+        return str(self.ask(["app-server"], ("initialize", {"clientInfo": {
+            "name": "list", "version": "1"}}), ("thread/list", {"sourceKinds": ["exec"]})))
+
     def archive(self, path):
         return self.run("archive", uuid_of(path))
 
@@ -149,20 +166,23 @@ env_key = "KEY"
         return self.run("delete", "--force", uuid_of(path))
 
 
-# The time is START when a process begins.
+# The time is START when a process begins, and goes a tenth as fast.
 CLOCK = """const System = Date, begun = System.now(), start = System.parse(process.env.START);
 globalThis.Date = class extends System {
 	constructor(...given) { given.length ? super(...given) : super(Date.now()); }
-	static now() { return start + System.now() - begun; }
+	static now() { return start + Math.floor((System.now() - begun) / 10); }
 };
 """
+
+
+# By which an agent is spoken to in the Agent Client Protocol.
+INITIALIZE = ("initialize", {"protocolVersion": 1, "clientCapabilities": {}})
 
 
 class Gemini(Client):
     name, package, binary = "gemini", "@google/gemini-cli@0.61.0", "gemini"
     transcripts = "gemini/tmp/*/chats/*.json*"
-    by_minute = True
-    start = None  # by its clock
+    start = "2026-01-02T12:00:00Z"  # by its clock: in another minute it goes on in another file
 
     def prepare(self):
         self.file("clock.cjs", CLOCK)
@@ -174,9 +194,8 @@ class Gemini(Client):
         })
 
     def environment(self):
-        clock = {"NODE_OPTIONS": f"--require {self.home}/clock.cjs", "START": self.start}
         return {"GEMINI_API_KEY": "none", "GOOGLE_GEMINI_BASE_URL": self.model.url,
-                **(clock if self.start else {})}
+                "NODE_OPTIONS": f"--require {self.home}/clock.cjs", "START": self.start}
 
     def first(self, question):
         return self.run("--skip-trust", "-m", "gemini-2.5-flash", "--yolo", "-p", question)
@@ -212,6 +231,17 @@ class Pi(Client):
     def resume(self, question):
         return self.run("--provider", "local", "--model", "m", "-c", "-p", question)
 
+    def pick(self, *steps):
+        return drive.at_terminal([self.program(), "--provider", "local", "--model", "m", "-r"],
+                                 self.where(), steps, TURN)
+
+    def list(self):
+        return self.pick(("first question", b"\x1b"))
+
+    def delete(self, path):
+        return self.pick(("first question", b"\x04"), (r"[Dd]elete.*\?", b"\r"),
+                         ("Session (deleted|moved to trash)", b"\x1b"))
+
 
 class Qwen(Client):
     name, package, binary = "qwen", "@qwen-code/qwen-code@0.24.4", "qwen"
@@ -237,6 +267,11 @@ class Qwen(Client):
 
     def resume(self, question):
         return self.run("-c", "-p", question)
+
+    def delete(self, path):
+        done = self.ask(["--acp"], INITIALIZE, ("deleteSession", {
+            "sessionId": uuid_of(path), "cwd": self.work()}))
+        same(done["success"], True, "deleted")
 
 
 class Kimi(Client):
@@ -267,6 +302,9 @@ max_context_size = 100000
     def resume(self, question):
         return self.run("-c", "-p", question)
 
+    def delete(self, path):
+        self.ask(["acp"], INITIALIZE, ("session/delete", {"sessionId": path.split("/")[-4]}))
+
 
 class Copilot(Client):
     name, package, binary = "copilot", "@github/copilot@1.0.102", "copilot"
@@ -285,6 +323,16 @@ class Copilot(Client):
 
     def resume(self, question):
         return self.run("--continue", "-p", question, "--allow-all-tools")
+
+    def serve(self, *request):
+        return self.ask(["--headless", "--no-auto-update", "--stdio"], request, frames=True)
+
+    def list(self):
+        return str(self.serve("session.list", {}))
+
+    def delete(self, path):
+        done = self.serve("session.delete", {"sessionId": path.split("/")[-2]})
+        same(done["success"], True, done)
 
 
 class Cline(Client):
@@ -325,6 +373,7 @@ class OpenCode(Client):
     folder = ".local/share/opencode"
     transcripts = "opencode/storage/session/*/*.json"
     said = "opencode/storage/part/*/*.json"
+    beside = ("opencode/storage/part",)
 
     @classmethod
     def program(cls):
@@ -352,6 +401,11 @@ class OpenCode(Client):
 
     def resume(self, question):
         return self.run("run", "-c", question)
+
+    def delete(self, path):
+        name = os.path.splitext(os.path.basename(path))[0]
+        drive.served([self.program(), "serve", "--port", "0"], self.where(),
+                     r"listening on (http\S+)", [("DELETE", f"/session/{name}")], TURN)
 
 
 class OpenCodeToday(OpenCode):
@@ -434,22 +488,45 @@ def plays(box, kind):
         end_last(client)
 
 
-def talks_of(box, mount):
-    return [one for one in sessions_of(box, mount) if one["title"]]
+def talks_of(box, mount, kind):
+    """Those that hold something."""
+    return [one for one in sessions_of(box, mount)
+            if one["keys"] and one["name"] not in kind.beside]
+
+
+def files_of(mount):
+    return {name: entry.get("bytes") for name, entry in harness.tree(mount.path).items()}
+
+
+def is_one(box, mount, kind):
+    """To sessions, a ttl and gc, with all that is in it."""
+    talks = talks_of(box, mount, kind)
+    one, before = talks[0], files_of(mount)
+    place = mount.at(one["name"])
+    os.setxattr(place, "user.sessfs.ttl", b"30d")
+    same([each["name"] for each in talks_of(box, mount, kind) if each["ttl"] == "30d"],
+         [one["name"]], "what has the ttl")
+    box.sessfs("gc", f"--name={one['name']}", "--older-than=0s", mount.store, check=True)
+    harness.eventually(lambda: not os.path.exists(place), f"{place} has gone")
+    same([each["name"] for each in talks_of(box, mount, kind)],
+         [each["name"] for each in talks[1:]], "sessions without it")
+    box.sessfs("gc", "--undo", mount.store, one["name"], check=True)
+    harness.eventually(lambda: files_of(mount) == before, "all of it is had back")
 
 
 def deletes(box, client, mount, path):
     """A session is put away and back, if the client can; and deleted, and had back."""
-    before, data = talks_of(box, mount), read(path)
+    kind = type(client)
+    before, data = talks_of(box, mount, kind), read(path)
     if hasattr(client, "archive"):
         client.archive(path)
         same([read(one) for one in glob.glob(mount.at(client.archives))], [data], "put away")
-        same(len(talks_of(box, mount)), len(before), "sessions, with one that was put away")
+        same(len(talks_of(box, mount, kind)), len(before), "sessions, with one that was put away")
         client.unarchive(path)
-        same(talks_of(box, mount), before, "sessions, with that one back")
+        same(talks_of(box, mount, kind), before, "sessions, with that one back")
     client.delete(path)
     end_last(client)
-    same(len(talks_of(box, mount)), len(before) - 1, "sessions without it")
+    same(len(talks_of(box, mount, kind)), len(before) - 1, "sessions without it")
     has_back(box, mount, path, data)
 
 
@@ -472,25 +549,23 @@ def plays_on(box, client, mount):
     found = glob.glob(mount.at(kind.transcripts))
     same(len(found), 1, f"transcripts in {sorted(harness.tree(mount.path))}")
     before = read(found[0])
-    model.asked.clear()
-    if hasattr(client, "list"):
-        said = client.list()
-        words = getattr(client, "listed", "first question|answer")
-        same(bool(re.search(words, said, re.IGNORECASE)), True, said)
+    said = client.list()
+    same(bool(re.search(kind.listed, said, re.IGNORECASE)), True, said)
     model.asked.clear()
     said = client.resume("second question-birch")
     same("answer-birch" in said, True, said)
     same("question-amber" in asked_texts(model) or many, True, "what it remembers")
     after = sorted(glob.glob(mount.at(kind.transcripts)))
     same(found[0] in after, True, "transcripts afterwards")
-    same(len(after) == 1 or kind.by_minute or many, True, after)
+    same(len(after) == 1 or many, True, after)
     if not kind.said and len(after) == 1:
         same(len(read(found[0])) > len(before), True, "what was added")
     if found[0].endswith(".jsonl"):
         same(read(found[0])[: len(before)], before, "its beginning")
     leave_transcripts(kind, mount)
     end_last(client)
-    talks = talks_of(box, mount)
+    talks = talks_of(box, mount, kind)
+    same(len(talks), len(after), f"sessions: {talks}")
     for mounted in (True, False):
         if kind.said:
             paths = [os.path.relpath(path, mount.path)
@@ -505,10 +580,10 @@ def plays_on(box, client, mount):
         if mounted:
             mount.check()
             mount.stop()
-    if hasattr(client, "delete"):
-        mount = box.mount(store=mount.store, path=mount.path)
-        deletes(box, client, mount, found[0])
-        mount.stop()
+    mount = box.mount(store=mount.store, path=mount.path)
+    is_one(box, mount, kind)
+    deletes(box, client, mount, found[0])
+    mount.stop()
     # All of them at once, and back.
     box.sessfs("gc", "--name=*", "--older-than=0s", mount.store, check=True)
     same(sessions_of(box, mount), [], "they were removed")
@@ -623,7 +698,6 @@ def test_gemini_deletes_by_itself_what_was_resumed_and_it_is_had_back(box):
     mount = box.mount(options=["layout=gemini"])
     client = Gemini(box.new_folder("home"), Model())
     box.sessfs("keep", "gemini", mount.path, env={**os.environ, "HOME": client.home}, check=True)
-    client.start = "2026-01-02T12:00:00Z"
     client.first("first question-amber, please run-amber")
     (path,) = glob.glob(mount.at(Gemini.transcripts))
     client.start = "2026-01-02T12:01:30Z"

@@ -7,6 +7,7 @@ import errno
 import json
 import os
 import shlex
+import signal
 import subprocess
 
 import harness
@@ -173,6 +174,40 @@ def test_umount_in_a_sandbox_says_that_the_mount_lives_on_outside(box):
         says(done, 1, namespace_of("self"), "--force")
         same(mounts_below(mount.path), [mount.path], "mounts here")
         assert alive(mount.pid), "the daemon has ended under a mount"
+
+
+def takes_number(space, box, number):
+    """Mounts another store where the kernel gives the mount this number, if it is still free."""
+    for folder in (box.new_folder("fill") for _ in range(200)):
+        space.run("mount", "-t", "tmpfs", "none", folder)
+        if int(space.run("stat", "-c", "%d", folder).stdout) == number:
+            space.run("umount", folder)
+            says(space.run(box.program, "mount", box.new_store(), folder), 0)
+            if int(space.run("stat", "-c", "%d", folder).stdout) == number:
+                return folder
+            says(space.run(box.program, "umount", folder), 0)
+    return None
+
+
+def test_umount_waits_also_when_another_mount_has_got_the_number_of_the_connection(box):
+    """The kernel gives the lowest number that is free, and the daemon may end later than that."""
+    other = None
+    while not other:
+        mount = box.mount(background=True)
+        number = os.stat(mount.path).st_dev
+        os.kill(mount.pid, signal.SIGSTOP)
+        assert harness.detach(mount.path)
+        with sandbox(box) as space:
+            other = takes_number(space, box, number)
+            umount = subprocess.Popen([box.program, "umount", mount.store], stderr=subprocess.PIPE)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                umount.wait(3)
+            os.kill(mount.pid, signal.SIGCONT)
+            same((umount.communicate()[1], umount.returncode), (b"", 0), "the end of umount")
+            if other:
+                says(space.run(box.program, "umount", other), 0)
+        mount.wait_for_end()
+        mount.forget()
 
 
 def test_a_mount_that_is_refused_says_how_the_other_one_is_ended(box):

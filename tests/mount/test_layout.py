@@ -540,7 +540,7 @@ def test_a_ttl_of_a_session_stays_when_its_transcript_is_packed_and_made_plain_a
     os.rename(path + ".tmp", path)
     os.unlink(path + ".zst")
     same(os.getxattr(path, "user.sessfs.ttl"), b"never", "of the plain one")
-    other = path.replace("-x", "-y") + ".zst"
+    other = mount.at(ROLLOUT.replace("-x", "-y")) + ".zst"
     tool("zstd", "-q", path, "-o", path + ".tmp")
     os.rename(path + ".tmp", other)
     same(errno_of(os.getxattr, other, "user.sessfs.ttl"), errno.ENODATA, "of another session")

@@ -74,6 +74,7 @@ inside() {
 	cat >"$root/packages/script" <<-'END' && cat "$work/script" >>"$root/packages/script"
 	set -ex
 	export LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive
+	unset TMPDIR # that of outside
 	# What a '!' negates ends no script.
 	not() {
 		if "$@"; then exit 1; fi
@@ -368,7 +369,8 @@ try_boot() {
 
 purge_packages() {
 	expect "the packages can be purged" <<-END
-		dpkg -P sessfs-mysql sessfs-postgresql sessfs-redis sessfs libsessfs-dev libsessfs0
+		dpkg -P sessfs-mysql sessfs-postgresql sessfs-redis sessfs-s3 sessfs libsessfs-dev \
+			libsessfs0
 	END
 	rm -f "$root"/var/lib/agents/* "$root"/home/agent/store.db*
 	files_of_the_root >"$work/after"

@@ -13,10 +13,12 @@ are spelled as they are signed), lists in the order of bytes, page by page, hold
 uploads in frames.  Denied operations, wrong answers and slow ones are faults.
 """
 
+import bisect
 import collections
 import contextlib
 import hashlib
 import hmac
+import itertools
 import re
 import socket
 import socketserver
@@ -44,6 +46,34 @@ class Object:
     @property
     def when(self):
         return time.strftime("%Y-%m-%dT%H:%M:%S.000Z", time.gmtime(self.modified))
+
+
+class Bucket(dict):
+    """key -> Object, with its keys in the order of their bytes."""
+
+    order = None
+
+    def __setitem__(self, key, found):
+        self.order = self.order if key in self else None
+        super().__setitem__(key, found)
+
+    def __delitem__(self, key):
+        self.order = None
+        super().__delitem__(key)
+
+    def pop(self, key, *other):
+        self.order = None
+        return super().pop(key, *other)
+
+    def between(self, prefix, after):
+        """Keys that begin with a prefix, behind another one."""
+        self.order = self.order or sorted(key.encode() for key in self)
+        at = max(bisect.bisect_left(self.order, prefix.encode()),
+                 bisect.bisect_right(self.order, after.encode()))
+        for key in itertools.islice(self.order, at, None):
+            if not key.startswith(prefix.encode()):
+                break
+            yield key.decode()
 
 
 class Refused(Exception):
@@ -120,7 +150,7 @@ class Server:
     """See above; region and page may be set at any time."""
 
     def __init__(self, tls=None):
-        self.buckets = collections.defaultdict(dict)
+        self.buckets = collections.defaultdict(Bucket)
         self.uploads = {}
         self.requests = []
         self.faults = []
@@ -391,11 +421,10 @@ class Server:
         after = query.get("continuation-token", query.get("marker", after))
         delimiter = query.get("delimiter", "")
         most = min(self.page, int(query.get("max-keys", 1000)))
-        found = sorted((key for key in objects if key.startswith(prefix)), key=str.encode)
-        found = [key for key in found if key.encode() > after.encode()]
-        page, commons, last = [], set(), None
-        for key in found:
-            if len(page) + len(commons) == most:
+        page, commons, last, cut = [], set(), None, False
+        for key in objects.between(prefix, after):
+            cut = len(page) + len(commons) == most
+            if cut:
                 break
             last = key
             end = key.find(delimiter, len(prefix)) if delimiter else -1
@@ -403,7 +432,6 @@ class Server:
                 commons.add(key[: end + 1])
             else:
                 page.append(key)
-        cut = last is not None and last != found[-1]
         encode = quote if query.get("encoding-type") == "url" else escape
         rows = "".join(
             f"<Contents><Key>{encode(key)}</Key><LastModified>{objects[key].when}</LastModified>"

@@ -683,11 +683,11 @@ def test_many_sessions_go_with_requests_in_flight_and_the_second_run_lists_only(
         assert target.objects() == place.objects(), "the buckets are the same"
 
 
-def run_and_cut(place, random, verb):
-    """One run that is killed, or ends by itself."""
+def run_and_cut(place, random, verb, most):
+    """One run that is killed, or ends by itself, after so many requests at the most."""
     process = subprocess.Popen([place.box.program, *verb], env=place.environment(),
                                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    wanted = len(place.server.requests) + random.randrange(1, 60)
+    wanted = len(place.server.requests) + random.randrange(1, most)
     while process.poll() is None and len(place.server.requests) < wanted:
         time.sleep(0.002)
     process.send_signal(random.choice([signal.SIGKILL, signal.SIGTERM, signal.SIGINT]))
@@ -698,15 +698,16 @@ def test_runs_that_are_cut_off_at_random_complete_each_other(box):
     chance = random.Random(46)
     cuts = rounds("SESSFS_S3_CUTS", 6, 20)
     with place_of(box) as place:
-        fill(place.bucket, rounds("SESSFS_S3_CUT_SESSIONS", 12, 200), 12)
+        fill(place.bucket, rounds("SESSFS_S3_CUT_SESSIONS", 12, 1000), 12)
         expected = {key[1:]: data for key, data in place.objects().items()}
+        most = 2 * len(expected) // cuts
         for _ in range(cuts):
-            run_and_cut(place, chance, ["import", place.store, "s3://b"])
+            run_and_cut(place, chance, ["import", place.store, "s3://b"], most)
         place.take()
         same(place.files() == expected, True, "the files")
         place.server.buckets["c"]
         for _ in range(cuts):
-            run_and_cut(place, chance, ["export", "--layout=strands", place.store, "s3://c"])
+            run_and_cut(place, chance, ["export", "--layout=strands", place.store, "s3://c"], most)
         place.send(url="s3://c")
         same({key[1:]: found.data for key, found in place.server.buckets["c"].items()} == expected,
              True, "the bucket")

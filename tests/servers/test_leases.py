@@ -110,35 +110,69 @@ def test_a_mount_of_postgresql_that_sleeps_beyond_its_lease_loses_its_locks_and_
     locks(box, "postgresql", fcntl.lockf)
 
 
+class Stale:
+    """A program with a database open, in the middle of a transaction; then it goes on with it.  It
+    shares memory with the other mount's programs no more, so it may also be ended (SIGBUS)."""
+
+    def __init__(self, path):
+        self.begun, begun = os.pipe()
+        going, self.go = os.pipe()
+        self.pid = os.fork()
+        if self.pid == 0:
+            ended = 2
+            try:
+                os.close(self.go)
+                ended = self.run(path, begun, going)
+            finally:
+                os._exit(ended)
+        os.close(begun)
+        os.close(going)
+        same(os.read(self.begun, 1), b"1", "it is in the middle")
+
+    def run(self, path, begun, going):
+        with contextlib.closing(connect(path)) as base:
+            base.execute("PRAGMA busy_timeout = 0")
+            add(base)
+            base.execute("BEGIN IMMEDIATE")
+            base.execute("INSERT INTO message (data) VALUES ('stale')")
+            os.write(begun, b"1")
+            os.read(going, 1)
+            for command in ("COMMIT", "ROLLBACK", "SELECT * FROM message", "BEGIN IMMEDIATE"):
+                try:
+                    base.execute(command).fetchall()
+                    if command != "ROLLBACK":
+                        return 1  # it says nothing
+                except sqlite3.Error:
+                    pass
+        return 0
+
+    def goes_on(self):
+        os.close(self.go)
+        os.close(self.begun)
+        return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+
+
 def memory(box, kind):
     """A database with a log, in the middle of a transaction, over the end of the lease."""
     base = start(box, kind).database()
     sleeper, other = box.mount(store=base.url), box.mount(store=base.url)
     os.mkdir(sleeper.at("s"))
     here, there = sleeper.at("s", "agent.db"), other.at("s", "agent.db")
-    with contextlib.closing(connect(here)) as stale:
-        stale.execute("PRAGMA busy_timeout = 0")
-        add(stale)
-        assert refused(there), "it is used on two mounts"
-        stale.execute("BEGIN IMMEDIATE")
-        stale.execute("INSERT INTO message (data) VALUES ('stale')")
-        os.kill(sleeper.pid, signal.SIGSTOP)
-        try:
-            harness.eventually(lambda: not refused(there), "the lease has ended")
-            with contextlib.closing(connect(there)) as fresh:
-                for _ in range(20):
-                    add(fresh)
-                os.kill(sleeper.pid, signal.SIGCONT)
-                for command in ("COMMIT", "ROLLBACK", "SELECT * FROM message", "BEGIN IMMEDIATE"):
-                    try:
-                        stale.execute(command).fetchall()
-                        assert command == "ROLLBACK", f"{command} says nothing"
-                    except sqlite3.Error:
-                        pass
+    stale = Stale(here)
+    assert refused(there), "it is used on two mounts"
+    os.kill(sleeper.pid, signal.SIGSTOP)
+    try:
+        harness.eventually(lambda: not refused(there), "the lease has ended")
+        with contextlib.closing(connect(there)) as fresh:
+            for _ in range(20):
                 add(fresh)
-                same(count(fresh), 22, "rows")
-        finally:
             os.kill(sleeper.pid, signal.SIGCONT)
+            ended = stale.goes_on()
+            assert ended in (0, -signal.SIGBUS), f"the stale program ended with {ended}"
+            add(fresh)
+            same(count(fresh), 22, "rows")
+    finally:
+        os.kill(sleeper.pid, signal.SIGCONT)
     with contextlib.closing(connect(here)) as again:
         same(count(again), 22, "rows on the mount that slept")
         add(again)

@@ -515,6 +515,30 @@ EveryStore(temporary, what_is_half_written_is_taken_by_who_has_it_open_or_is_not
 	}
 }
 
+static int cannot_tell(void *arg, pid_t pid, uint64_t nodeid, unsigned access)
+{
+	(void)arg, (void)pid, (void)nodeid, (void)access;
+	return -EIO;
+}
+
+/* The one who renames may have it open or not. */
+EveryStore(temporary, what_is_half_written_is_not_taken_in_doubt)
+{
+	struct handle *a;
+
+	world_tree->options.has_open = cannot_tell;
+	save(document, "[1]");
+	a = open_by(name, O_WRONLY | O_CREAT | O_TRUNC, getppid());
+	cr_expect_eq(renamed_by(name, document, 1), -ENOENT);
+	write_at(a, 0, BYTES("[1,"));
+	cr_expect_eq(renamed_by(name, document, 1), -ENOENT);
+	cr_expect_str_eq(content_of(document), "[1]");
+	write_at(a, 3, BYTES("1]"));
+	cr_expect_eq(renamed_by(name, document, 1), 0);
+	cr_expect_str_eq(content_of(document), "[1,1]");
+	close_by(a, getppid());
+}
+
 /* What is put into the file that a writer has open is of another size than what the kernel has seen
  * that one write. */
 EveryStore(temporary, a_document_is_not_read_by_the_size_of_another_save)

@@ -190,6 +190,14 @@ void world_settle(void)
 	cr_assert_eq(r, 0, "tree_write_times: %s", strerror(-r));
 }
 
+void world_take_in(void)
+{
+	const struct timespec moment = { .tv_nsec = 1000000 };
+
+	while (world_tree->taker.late)
+		nanosleep(&moment, NULL);
+}
+
 size_t world_inodes(void)
 {
 	const struct timespec moment = { .tv_nsec = 1000000 };

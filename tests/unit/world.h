@@ -51,6 +51,9 @@ const char *world_path(void);
 void world_close(void);
 /* Rows of unlinked files go, times are written: what the tree does in a second at the latest. */
 void world_settle(void);
+/* Wait until what other programs have changed is taken in; by itself each look waits for what it is
+ * about, and for the rest only if that does not take long. */
+void world_take_in(void);
 /* Inodes in memory, after settling: at least the root. */
 size_t world_inodes(void);
 /* Assert that check_store() finds no violation, beside the open tree. */

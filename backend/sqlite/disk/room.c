@@ -43,6 +43,7 @@
 #include "backend/sqlite/store/error.h"
 #include "backend/sqlite/disk/reserve.h"
 #include "backend/sqlite/disk/room.h"
+#include "backend/sqlite/owner/mounts.h"
 #include "backend/sqlite/rows/times.h"
 #include "backend/sqlite/store/slots.h"
 #include "backend/sqlite/store/sqlite.h"
@@ -183,6 +184,13 @@ static int check_quota(struct sqlite *store)
 	return -ENOSPC;
 }
 
+/* What may be written before the room is looked at again.  Without a reserve of its own, a mount is
+ * one of several. */
+static uint64_t allowance(const struct sqlite *store, uint64_t spare)
+{
+	return MIN(spare / (store->room.fd < 0 ? 4 * SQLITE_MOUNTS : 4), (uint64_t)ALLOWANCE_MAX);
+}
+
 int sqlite_room_check(struct sqlite *store, uint64_t bytes)
 {
 	struct room room;
@@ -209,10 +217,10 @@ int sqlite_room_check(struct sqlite *store, uint64_t bytes)
 		return -ENOSPC;
 	if (store->room.nearly_full)
 		return grow_ahead(store, &room, false);
-	if (store->room.held < store->room.size)
+	if (store->room.fd >= 0 && store->room.held < store->room.size)
 		sqlite_reserve_build(store);
 	else
-		store->room.allowance = MIN((room.free - need) / 4, (uint64_t)ALLOWANCE_MAX);
+		store->room.allowance = allowance(store, room.free - need);
 	return 0;
 }
 

@@ -67,6 +67,7 @@ static void visible(struct put *put, const char *data, size_t size)
 	if (put->how == PUT_FOLDED) {
 		size_t more = size + put->blank;
 
+		put->ends = 0;
 		put->cut |= put->shown + more > put->most;
 		if (put->cut)
 			return;
@@ -134,11 +135,10 @@ static void character(struct put *put, const char *data, size_t size)
 	put->size += size;
 	if (*at == '\n') {
 		put->lines++;
+		put->ends++;
 		if (put->how == PUT_FOLDED)
 			put->blank = put->shown;
-		else if (put->how == PUT_LINES)
-			put->ends++;
-		else
+		else if (put->how == PUT_PLAIN)
 			append(put, "\n", 1);
 		return;
 	}
@@ -240,13 +240,13 @@ void put_value(struct put *put, struct bytes value)
 
 void put_end(struct put *put, bool with_size)
 {
+	size_t lines = put->lines + !put->ends;
 	char size[PUT_SIZE];
 
 	if (put->how == PUT_FOLDED && put->cut) {
 		put_text(put, " ...");
-		if (with_size && put->lines)
-			put_text(put, " (%zu lines, %s)", put->lines + 1,
-				 put_size(put->size, size));
+		if (with_size && lines > 1)
+			put_text(put, " (%zu lines, %s)", lines, put_size(put->size, size));
 		else if (with_size)
 			put_text(put, " (%s)", put_size(put->size, size));
 	}
