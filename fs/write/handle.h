@@ -32,7 +32,8 @@ void handle_opened_by(struct handle *handle, pid_t pid);
  * written last; a thread that we cannot see (0) counts as one that has written. */
 bool handle_is_opened_by(const struct handle *handle, pid_t pid);
 bool handle_is_written_by(const struct handle *handle, pid_t pid);
-/* Whether the process that has opened a handle still has descriptors of it after a close. */
+/* Whether the process that has opened a handle still has descriptors of it after a close; in doubt
+ * true. */
 bool handle_is_held(const struct tree *tree, const struct handle *handle);
 /* Whether another process has descriptors of the open file; in doubt false. */
 bool handle_is_held_by(const struct tree *tree, const struct handle *handle, pid_t process);

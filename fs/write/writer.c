@@ -160,7 +160,7 @@ bool handle_has_sibling(const struct handle *handle)
 bool handle_is_held(const struct tree *tree, const struct handle *handle)
 {
 	return tree->options.has_open && handle->opener > 0 &&
-	       has_open(tree, handle, handle->opener) > 0;
+	       has_open(tree, handle, handle->opener) != 0;
 }
 
 bool handle_is_held_by(const struct tree *tree, const struct handle *handle, pid_t process)

@@ -539,6 +539,24 @@ EveryStore(temporary, what_is_half_written_is_not_taken_in_doubt)
 	close_by(a, getppid());
 }
 
+/* It may have been the close of a duplicate. */
+EveryStore(temporary, what_may_be_written_still_is_not_written_over_in_doubt)
+{
+	struct handle *a, *b;
+
+	world_tree->options.has_open = cannot_tell;
+	a = open_by(name, O_WRONLY | O_CREAT | O_TRUNC, getppid());
+	write_at(a, 0, BYTES("[1,"));
+	cr_assert_eq(tree_flush(world_tree, a, getppid()), 0);
+	b = open_by(name, O_WRONLY | O_CREAT | O_TRUNC, getpid());
+	write_at(b, 0, BYTES("[2,2,2]"));
+	write_at(a, 3, BYTES("1]"));
+	close_by(b, getpid());
+	cr_expect_eq(renamed_by(name, document, getpid()), 0);
+	cr_expect_str_eq(content_of(document), "[2,2,2]");
+	close_by(a, getppid());
+}
+
 /* What is put into the file that a writer has open is of another size than what the kernel has seen
  * that one write. */
 EveryStore(temporary, a_document_is_not_read_by_the_size_of_another_save)
