@@ -67,7 +67,7 @@ int text_said(struct bytes line, struct buf *out);
 /* The same of a text that is taken as one string, even if it looks like JSON. */
 int text_said_by(struct bytes text, struct buf *out);
 
-/* The same without these blanks, for people to read. */
+/* The same without these blanks, for people to read; each string ends in a NUL. */
 int text_strings(struct bytes line, struct buf *out);
 /* Append a text in one line, tame. */
 int text_fold(struct bytes text, struct buf *out);

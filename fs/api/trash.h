@@ -43,9 +43,14 @@ typedef int home_fn(void *arg, struct bytes path, const struct backend_node *nod
 int home_list(struct backend *backend, struct backend_snapshot *snapshot, uint64_t layout,
 	      home_fn *fn, void *arg);
 
+/* Those of them that are packed transcripts, of sessions that have no other file. */
+int packed_list(struct backend *backend, struct backend_snapshot *snapshot, uint64_t layout,
+		home_fn *fn, void *arg);
+
 /* The same, some at a time.  Zeroed but for layout, it stands at the beginning. */
 struct homes {
 	uint64_t layout;
+	bool packed; /* no others */
 	bool begun;
 	struct home_dir *dir; /* those that are still to be listed */
 	size_t count;

@@ -331,6 +331,15 @@ static int judge_packed(const struct listing *listing, struct bytes path, struct
 	return packed_judge(listing->homes->layout, path, session, &key);
 }
 
+/* Whether it is a home, or homes may lie below it. */
+static bool has_homes(const struct homes *homes, const struct backend_node *node)
+{
+	if (homes->packed)
+		return S_ISDIR(node->mode) && node->kind != BACKEND_SESSION;
+	return S_ISDIR(node->mode) ? node->kind == BACKEND_SESSION || homes->layout :
+				     kind_is_state(node->kind);
+}
+
 static int on_entry(void *arg, const struct backend_entry *entry, const struct backend_node *node)
 {
 	struct listing *listing = arg;
@@ -345,8 +354,7 @@ static int on_entry(void *arg, const struct backend_entry *entry, const struct b
 	dir->after = entry->id;
 	may_be_packed = S_ISREG(node->mode) && node->kind == BACKEND_ORDINARY &&
 			bytes_ends_with(entry->name, BYTES(PACKED_SUFFIX));
-	if (S_ISDIR(node->mode) ? node->kind != BACKEND_SESSION && !listing->homes->layout :
-				  !kind_is_state(node->kind) && !may_be_packed)
+	if (!may_be_packed && !has_homes(listing->homes, node))
 		return 0;
 	if (dir->path.size) {
 		r = buf_append_bytes(&path, buf_bytes(&dir->path));
@@ -410,12 +418,25 @@ int homes_next(struct homes *homes, struct backend *backend, struct backend_snap
 	return r < 0 ? r : homes->count > 0;
 }
 
-int home_list(struct backend *backend, struct backend_snapshot *snapshot, uint64_t layout,
-	      home_fn *fn, void *arg)
+static int homes_list(struct homes homes, struct backend *backend,
+		      struct backend_snapshot *snapshot, home_fn *fn, void *arg)
 {
-	struct homes homes = { .layout = layout };
 	int r = homes_next(&homes, backend, snapshot, SIZE_MAX, fn, arg);
 
 	homes_done(&homes);
 	return MIN(r, 0);
+}
+
+int home_list(struct backend *backend, struct backend_snapshot *snapshot, uint64_t layout,
+	      home_fn *fn, void *arg)
+{
+	return homes_list((struct homes){ .layout = layout }, backend, snapshot, fn, arg);
+}
+
+int packed_list(struct backend *backend, struct backend_snapshot *snapshot, uint64_t layout,
+		home_fn *fn, void *arg)
+{
+	struct homes homes = { .layout = packed_layouts(layout), .packed = true };
+
+	return homes.layout ? homes_list(homes, backend, snapshot, fn, arg) : 0;
 }

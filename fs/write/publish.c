@@ -32,6 +32,7 @@ static int join_piece(struct tree *tree, struct handle *handle, struct notes *no
 
 	if (inode->node.kind != BACKEND_LIST || inode->orphaned) {
 		/* The file was renamed or unlinked meanwhile and is not a list any more. */
+		handle_wrote(handle);
 		r = handle_begin_save(tree, handle, true);
 		if (r == 0)
 			handle_staged(tree, handle);
@@ -291,7 +292,14 @@ static int flush_once(struct tree *tree, struct handle *handle, pid_t pid, bool 
 	return r == 0 && is_refused_draft(tree, handle->inode) ? -EINVAL : r;
 }
 
-static void flushed(struct tree *tree, struct handle *handle, bool closes, int error)
+/* Each program that a writer starts closes what it has inherited: that ends no save. */
+static bool is_inherited(const struct handle *handle, pid_t pid)
+{
+	return pid > 0 && handle->writing->owner > 0 &&
+	       process_number(pid) != handle->writing->owner;
+}
+
+static void flushed(struct tree *tree, struct handle *handle, pid_t pid, bool closes, int error)
 {
 	WITH_HANDLE_LOCK(handle);
 	WITH_READ_LOCK(tree);
@@ -301,7 +309,7 @@ static void flushed(struct tree *tree, struct handle *handle, bool closes, int e
 	handle->writing->failed = handle_holds_back(handle) ? error : 0;
 	handle->closed = closes;
 	handle->outlives = false;
-	if (error == 0)
+	if (error == 0 && !(closes && is_inherited(handle, pid)))
 		temporary_saved(tree, handle);
 	if (closes && !handle_holds_back(handle))
 		face_give_back(handle->writing);
@@ -316,7 +324,7 @@ static int flush(struct tree *tree, struct handle *handle, pid_t pid, bool close
 	if (!handle_writes(handle) && !handle_holds_back(handle))
 		return 0;
 	r = TREE_RETRY(tree, flush_once(tree, handle, pid, closes, &notes));
-	flushed(tree, handle, closes, r);
+	flushed(tree, handle, pid, closes, r);
 	if (closes && file_write_times(tree, handle->inode) < 0)
 		log_debug("times of inode %llu are sent later",
 			  (unsigned long long)handle->inode->ino);

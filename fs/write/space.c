@@ -121,8 +121,11 @@ static int allocate_staged(struct tree *tree, struct handle *handle, int kind, u
 {
 	struct stage *stage = &handle->writing->stage;
 	uint64_t before;
-	int r = written_size(tree, handle, &before);
+	int r;
 
+	if (kind)
+		handle_wrote(handle);
+	r = written_size(tree, handle, &before);
 	if (r < 0)
 		return r;
 	if (!kind || offset >= before)
@@ -138,7 +141,6 @@ static int allocate_staged(struct tree *tree, struct handle *handle, int kind, u
 		return r;
 	handle->writing->only_cut = handle->writing->only_adds = false;
 	handle->writing->settled = false;
-	handle_wrote(handle);
 	handle_staged(tree, handle);
 	face_take(notes, tree, handle->writing);
 	return 0;

@@ -231,13 +231,11 @@ static struct bytes best_line(const struct searching *searching, struct bytes te
 	unsigned most = 0;
 
 	for (struct bytes rest = text; rest.size;) {
-		const char *end = memchr(rest.data, '\n', rest.size);
 		unsigned score = 0;
 
-		line = bytes_make(rest.data, end ? (size_t)(end - rest.data) : rest.size);
-		rest = bytes_make(line.data + line.size, rest.size - line.size);
-		if (end)
-			rest = bytes_make(rest.data + 1, rest.size - 1);
+		/* A string ends in a NUL. */
+		line = bytes_make(rest.data, strcspn(rest.data, "\n"));
+		rest = bytes_make(line.data + line.size + 1, rest.size - line.size - 1);
 		for (char *const *word = searching->words; line.size && *word; word++) {
 			const struct searching only = { .words = (char *[]){ *word, NULL } };
 
@@ -259,7 +257,7 @@ static int surroundings(const struct searching *searching, struct bytes data, st
 	int r = text_strings(data, &said);
 	struct bytes text = buf_bytes(&said);
 	struct bytes line;
-	size_t start, first, from, to;
+	size_t start, end, first, from, to;
 
 	if (r < 0 || !text.size)
 		return r;
@@ -267,18 +265,20 @@ static int surroundings(const struct searching *searching, struct bytes data, st
 	start = (size_t)(line.data - text.data);
 	first = start + first_word(searching, line);
 	from = first - start > BEFORE ? first - BEFORE : start;
-	to = MIN(text.size, from + SURROUNDING);
+	/* Of the string that the words are in. */
+	end = start + strlen(line.data);
+	to = MIN(end, from + SURROUNDING);
 	while (from > start && from < first && ((unsigned char)text.data[from] & 0xc0) == 0x80)
 		from++;
 	while (from > start && from < first && !strchr(" \n\t", text.data[from]))
 		from++;
-	while (to < text.size && to > first + 1 && ((unsigned char)text.data[to] & 0xc0) == 0x80)
+	while (to < end && to > first + 1 && ((unsigned char)text.data[to] & 0xc0) == 0x80)
 		to--;
 	if (from > start)
 		r = buf_append_str(out, "... ");
 	if (r == 0)
 		r = text_fold(bytes_make(text.data + from, to - from), out);
-	if (r == 0 && to < text.size - 1)
+	if (r == 0 && to < end)
 		r = buf_append_str(out, " ...");
 	return r;
 }

@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "fs/api/trash.h"
 #include "fs/base/layout.h"
@@ -40,8 +39,6 @@ static int on_packed(void *arg, struct bytes path, const struct backend_node *no
 	int r;
 
 	(void)path;
-	if (node->kind != BACKEND_ORDINARY || S_ISDIR(node->mode))
-		return 0;
 	tick(1);
 	r = backend_session_stat(questions->backend, asking->snapshot, node->session, &rows);
 	return r != -ENOENT ? r : questions->session(questions->arg, node->session, &stat);
@@ -58,9 +55,8 @@ static int ask_rows(struct backend *backend, struct summary_questions *questions
 		return r;
 	asking.snapshot = snapshot;
 	r = backend_session_list(backend, snapshot, on_session, questions);
-	if (r == 0 && packed_layouts(questions->layout))
-		r = home_list(backend, snapshot, packed_layouts(questions->layout), on_packed,
-			      &asking);
+	if (r == 0)
+		r = packed_list(backend, snapshot, questions->layout, on_packed, &asking);
 	if (r == 0 && questions->day)
 		r = backend_day_list(backend, snapshot, questions->day, questions->arg);
 	backend->ops->snapshot_end(backend, snapshot);

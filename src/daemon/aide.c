@@ -24,8 +24,8 @@
 
 enum {
 	UNMOUNT_MS = 10000,
-	FIND_MS = 10000, /* no load reaches it */
-	END_MS = 1000,	 /* from the death of the first thread to that of the last */
+	FIND_MS = 1000,
+	END_MS = 1000, /* from the death of the first thread to that of the last */
 };
 
 enum { ASK_OPEN, ASK_UNMOUNT, TELL_DEVICE, TELL_END };

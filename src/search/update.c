@@ -6,7 +6,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "fs/api/text.h"
 #include "fs/api/trash.h"
@@ -21,7 +20,7 @@ enum { DEAD_MOST = 20000 }; /* more dead items than alive ones that the index ma
 struct updating {
 	struct walk walk;
 	struct index *index;
-	uint64_t layout; /* those whose clients pack transcripts */
+	uint64_t layout;
 	struct progress *progress;
 	int64_t seen; /* files that the index knows */
 	/* Of the key that is read. */
@@ -228,11 +227,6 @@ static int on_node(void *arg, const struct backend_node *node)
 
 /* ---- Packed transcripts ---- */
 
-static bool is_packed(const struct backend_node *node)
-{
-	return node->kind == BACKEND_ORDINARY && S_ISREG(node->mode);
-}
-
 static int on_line(void *arg, int64_t index, struct bytes line)
 {
 	return on_row(arg, index, (struct backend_times){ 0 }, line);
@@ -260,8 +254,6 @@ static int on_packed(void *arg, struct bytes path, const struct backend_node *no
 	int r;
 
 	(void)path;
-	if (!is_packed(node))
-		return 0;
 	if (stop_wanted())
 		return -EINTR;
 	r = find_known(updating, node, &known);
@@ -361,9 +353,7 @@ static int note_packed(void *arg, struct bytes path, const struct backend_node *
 	struct updating *updating = arg;
 
 	(void)path;
-	return is_packed(node) ? INDEX_ASK(updating->index, INDEX_SEEN_ADD,
-					   index_number((int64_t)node->ino)) :
-				 0;
+	return INDEX_ASK(updating->index, INDEX_SEEN_ADD, index_number((int64_t)node->ino));
 }
 
 /* The index knows more files than were seen. */
@@ -380,9 +370,9 @@ static int forget_gone(struct updating *updating)
 	if (r == 0)
 		r = backend->ops->node_list(backend, updating->walk.snapshot, 0, false, note_seen,
 					    updating);
-	if (r == 0 && updating->layout)
-		r = home_list(backend, updating->walk.snapshot, updating->layout, note_packed,
-			      updating);
+	if (r == 0)
+		r = packed_list(backend, updating->walk.snapshot, updating->layout, note_packed,
+				updating);
 	return r < 0 ? r : drop_found(updating, INDEX_KEY_UNSEEN);
 }
 
@@ -400,8 +390,8 @@ static int update_look(struct walk *walk)
 		r = walk_changes(walk);
 	if (r == 0)
 		r = backend->ops->node_list(backend, walk->snapshot, 0, false, on_node, updating);
-	if (r == 0 && !walk->late && updating->layout)
-		r = home_list(backend, walk->snapshot, updating->layout, on_packed, updating);
+	if (r == 0 && !walk->late)
+		r = packed_list(backend, walk->snapshot, updating->layout, on_packed, updating);
 	if (r == 0 && walk->late)
 		return 1;
 	if (r == 0)
@@ -414,7 +404,7 @@ int search_update(struct index *index, struct backend *backend, uint64_t layout,
 {
 	struct updating updating = { .walk = { .backend = backend, .look = update_look },
 				     .index = index,
-				     .layout = packed_layouts(layout),
+				     .layout = layout,
 				     .progress = progress };
 	/* Words of removed items go only when the whole index is made anew. */
 	int r = index->dead > index->alive + DEAD_MOST ? index_anew(index) : 0;

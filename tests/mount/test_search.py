@@ -162,6 +162,8 @@ def test_what_is_told_of_a_hit(place):
     blocks = [{"type": "output_text", "text": "what the output was"}]
     put(place, "a/n.jsonl", line(blocks, role="assistant"))
     same([hit["text"] for hit in search(place, "output")], ["what the output was"], "no type")
+    put(place, "a/o.jsonl", line("a short yak\nand its end", role="ai", id="i1", stop="end_turn"))
+    same([hit["text"] for hit in search(place, "yak")], ["a short yak and its end"], "no ids")
     put(place, "a/m.jsonl", line("zoo \x1b[2J \x9b \u202e"))
     shown = place.do("search", place.store, "zoo")
     same(re.findall(rb"[\x00-\x09\x0b-\x1f\x7f]|\xc2[\x80-\x9f]|\xe2\x80\xae", shown), [], "tame")

@@ -15,7 +15,7 @@ PLACES = {
     "cline": "cline/sessions/%s/%s.messages.json",
     "codex": "codex/sessions/2026/11/29/rollout-2026-11-29T10-16-00-%s.jsonl",
     "copilot": "copilot/session-state/00000000-0000-0000-0000-0000%08x/events.jsonl",
-    "gemini": "gemini/tmp/work/chats/session-%s.jsonl",
+    "gemini": "gemini/tmp/atlas/chats/session-%s.jsonl",
     "harness": "agents/helper/sessions/%s.jsonl",
     "kimi": "kimi/sessions/wd_work/session_%s/agents/main/wire.jsonl",
     "pi": "pi/sessions/--home-ann-work--/%s.jsonl",

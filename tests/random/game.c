@@ -796,6 +796,13 @@ static void do_stranger(struct game *game, const struct op *op)
 	touch(game, user->file->name);
 }
 
+/* In the middle of what others have replaced it would cut that, and so nothing; from the start it
+ * reads the newest content. */
+static bool may_read_old(const struct user_file *user)
+{
+	return (user->flags & O_ACCMODE) == O_RDWR && !user->dirty && user->from != user->file->now;
+}
+
 static void do_cut_open(struct game *game, const struct op *op)
 {
 	struct user_file *user = some_user(game, op->a);
@@ -803,6 +810,8 @@ static void do_cut_open(struct game *game, const struct op *op)
 
 	if (!user || (user->flags & O_ACCMODE) == O_RDONLY)
 		return;
+	if (may_read_old(user))
+		read_slot(game, slot_of(game, user), READ_PLAIN, 0, 1);
 	size = op->c % 3 ? op->b % (some_offset(user, 2, 0) + 10) : 0;
 	say("%zu: ftruncate %d (%s) to %zu\n", game->at, slot_of(game, user), name_of(user), size);
 	touch(game, user->file->name);

@@ -280,9 +280,10 @@ EveryStore(again, a_face_to_which_a_thread_was_not_led_is_not_opened_in_place_of
 	forget_name();
 }
 
-EveryStore(again, a_first_try_of_a_thread_that_cannot_be_seen_opens_nothing_in_place_of_another)
+/* Twice the file is replaced between the look-up and the open. */
+static void open_what_is_replaced(pid_t pid)
 {
-	begin(0);
+	begin(pid);
 	version_size = CONTENT_CACHED;
 	save(path, next_version());
 	look_up();
@@ -294,6 +295,11 @@ EveryStore(again, a_first_try_of_a_thread_that_cannot_be_seen_opens_nothing_in_p
 	do_replace();
 	open_it(O_RDONLY);
 	cr_assert_eq(error, 0);
+}
+
+EveryStore(again, a_first_try_of_a_thread_that_cannot_be_seen_opens_nothing_in_place_of_another)
+{
+	open_what_is_replaced(0);
 	handle_free(world_tree, open_file_free(&session, request_file(&opened)));
 	forget_name();
 }
@@ -302,18 +308,7 @@ EveryStore(again, a_large_file_to_which_a_thread_was_led_is_kept_for_it)
 {
 	struct open_file *file;
 
-	begin(1);
-	version_size = CONTENT_CACHED;
-	save(path, next_version());
-	look_up();
-	do_replace();
-	open_it(O_RDONLY);
-	cr_assert_eq(error, -ESTALE);
-	forget_name();
-	look_up();
-	do_replace();
-	open_it(O_RDONLY);
-	cr_assert_eq(error, 0);
+	open_what_is_replaced(1);
 	file = request_file(&opened);
 	cr_expect_eq(inode_number(handle_opened(file->handle)), nodeid);
 	cr_expect_eq(strlen(read_by(file->handle)), version_size + strlen("[1]."));

@@ -1107,6 +1107,55 @@ EveryStore(save, that_cuts_and_adds_keeps_what_was_appended_since)
 	}
 }
 
+/* It is in the middle then. */
+static void read_once(struct handle *handle, const char *wanted)
+{
+	_cleanup_(buf_done) struct buf out = { 0 };
+
+	cr_assert_eq(handle_read(world_tree, handle, 0, 100, &out), 0);
+	cr_assert(bytes_equal(buf_bytes(&out), bytes_make(wanted, strlen(wanted))));
+}
+
+/* As a write does, of one that is in the middle of reading what others have replaced. */
+EveryStore(save, that_makes_zeros_makes_them_of_what_there_is)
+{
+	static const char *const paths[] = { "s/k.json", "s/l.jsonl" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(paths); i++) {
+		struct handle *handle;
+
+		save(paths[i], "[1]\n[22]\n");
+		handle = open_at(paths[i], O_RDWR);
+		read_once(handle, "[1]\n[22]\n");
+		save(paths[i], "[333]\n[4]\n");
+		cr_assert_eq(handle_allocate(world_tree, handle,
+					     FALLOC_FL_ZERO_RANGE | FALLOC_FL_KEEP_SIZE, 1, 2),
+			     0);
+		close_handle(handle);
+		cr_expect_str_eq(content_of(paths[i]), "[\\0\\03]\n[4]\n", "%s", paths[i]);
+	}
+}
+
+EveryStore(save, of_an_unfinished_line_is_added_to_a_list_that_has_lost_its_name)
+{
+	struct handle *saver, *adder, *reader;
+
+	save("s/l.jsonl", "[1]\n");
+	saver = open_at("s/l.jsonl", O_RDWR);
+	adder = open_at("s/l.jsonl", O_RDWR | O_APPEND);
+	reader = open_at("s/l.jsonl", O_RDONLY);
+	write_at(saver, 0, BYTES("[2]\n[3]\n"));
+	append_to(adder, "[4]");
+	read_once(adder, "[1]\n[4]");
+	cr_assert_eq(unlinked("s/l.jsonl"), 0);
+	make_file("s/l.jsonl", S_IFREG | 0600);
+	close_handle(saver);
+	close_handle(adder);
+	read_by(reader);
+	cr_expect_str_eq(read_by(reader), "[2]\n[3]\n[4]");
+	close_handle(reader);
+}
+
 EveryStore(save, that_only_sets_the_size_leaves_what_others_have_saved_since)
 {
 	static const char *const paths[] = { "s/l.jsonl", "s/k.json", "s/h.hash" };

@@ -496,6 +496,25 @@ EveryStore(temporary, what_is_about_to_be_written_is_not_taken)
 	forget(dir);
 }
 
+/* Each program that another one starts closes what it has inherited. */
+EveryStore(temporary, what_is_half_written_is_not_whole_when_another_process_closes_a_duplicate)
+{
+	struct handle *a;
+
+	world_tree->options.has_open = hold_it;
+	holding = getppid();
+	save(document, "[1]");
+	a = open_by(name, O_WRONLY | O_CREAT | O_TRUNC, getppid());
+	write_at(a, 0, BYTES("[2,"));
+	cr_assert_eq(tree_flush(world_tree, a, 1), 0);
+	cr_expect_eq(renamed_by(name, document, 1), -ENOENT);
+	cr_expect_str_eq(content_of(document), "[1]");
+	write_at(a, 3, BYTES("2]"));
+	close_by(a, getppid());
+	cr_expect_eq(renamed_by(name, document, 1), 0);
+	cr_expect_str_eq(content_of(document), "[2,2]");
+}
+
 EveryStore(temporary, what_is_half_written_is_taken_by_who_has_it_open_or_is_not_known)
 {
 	static const pid_t takers[] = { 1, 0 };

@@ -104,14 +104,14 @@ static int say_string(struct bytes inside, bool apart, struct buf *out)
 			r = said_put(bytes_make(decoded, size), apart, out);
 		}
 	}
-	return r == 0 ? buf_append_byte(out, '\n') : r;
+	return r == 0 ? buf_append_byte(out, apart ? '\n' : '\0') : r;
 }
 
 static int say_line(struct bytes text, bool apart, struct buf *out)
 {
 	int r = text.size ? said_put(text, apart, out) : 0;
 
-	return r == 0 ? buf_append_byte(out, '\n') : r;
+	return r == 0 ? buf_append_byte(out, apart ? '\n' : '\0') : r;
 }
 
 static int say_strings(struct bytes line, bool apart, struct buf *out)
