@@ -172,11 +172,12 @@ static int append_escaped(struct buf *buf, const char *text)
 	return r;
 }
 
-int redis_scan(struct redis *store, struct bytes end, backend_name_fn *fn, void *arg)
+int redis_scan(struct redis *store, const char *begin, struct bytes end, backend_name_fn *fn,
+	       void *arg)
 {
-	const size_t before = strlen(store->prefix), around = before + end.size;
+	const size_t before = strlen(begin), around = before + end.size;
 	_cleanup_(buf_done) struct buf pattern = { 0 }, cursor = { 0 };
-	int r = append_escaped(&pattern, store->prefix);
+	int r = append_escaped(&pattern, begin);
 
 	if (r == 0)
 		r = buf_printf(&pattern, "*%.*s", (int)end.size, end.data);
@@ -211,7 +212,7 @@ int redis_scan(struct redis *store, struct bytes end, backend_name_fn *fn, void 
 
 int redis_session_names(struct backend *backend, backend_name_fn *fn, void *arg)
 {
-	return redis_scan(redis_of(backend), BYTES(":_keys"), fn, arg);
+	return redis_scan(redis_of(backend), redis_of(backend)->prefix, BYTES(":_keys"), fn, arg);
 }
 
 /* continues: one of before has begun to tell of them, and those that have come since are told as

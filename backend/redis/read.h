@@ -54,8 +54,10 @@ int redis_range(struct backend *backend, struct backend_snapshot *snapshot,
 		const struct range *range, range_fn *fn, void *arg);
 
 void names_done(struct names *names);
-/* Each key of the server between its prefix and an end, in no order, perhaps more than once. */
-int redis_scan(struct redis *store, struct bytes end, backend_name_fn *fn, void *arg);
+/* What stands between a beginning and an end of each such key of the server, in no order, perhaps
+ * more than once. */
+int redis_scan(struct redis *store, const char *begin, struct bytes end, backend_name_fn *fn,
+	       void *arg);
 /* What an answer to "stat" says; false: there are no rows. */
 bool redis_take_stat(struct backend_snapshot *snapshot, const struct reply *found,
 		     struct bytes session, struct bytes key, struct backend_key_stat *ret_stat);

@@ -224,7 +224,38 @@ def test_sessions_of_the_older_layout_are_imported(box):
     same(read(mount.at("old", "memory.jsonl")), b'1\n{"n":2}\n')
     same(read(mount.at("user:s", "agent.json")), b"5")
     done = box.sessfs(*words, server.url(prefix="other:"))
-    assert done.returncode and b"no sessions of the older layout" in done.stderr, done.stderr
+    assert done.returncode and b"no sessions of the older layouts" in done.stderr, done.stderr
+
+
+def test_sessions_of_python_are_imported(box):
+    server = resp.start(box)
+    client = server.connect()
+    record = "agentscope:user:%s:session:%s"
+    client("SET", PREFIX + "first:state", '{"agent": {"v": 1}}')
+    client("SET", "user_id:ann:session:second:state", '{"agent": {"v": 2}, "toolkit": {}}')
+    client("SET", record % ("ann", "third"), '{"id": "third", "state": {"n": [1]} }')
+    client("RPUSH", record % ("ann", "third") + ":messages", '{"role": "user"}', '{"role": "x"}')
+    client("SET", record % ("bob", "empty"), "{}")
+    client("RPUSH", record % ("bob", "empty") + ":messages", '"only"')
+    client("SET", record % ("bob", "quiet"), '{"id": "quiet"}')
+    client("SET", record % ("a:session:b", "c"), '{"id": "whose"}')
+    client("SET", "agentscope:user:ann:agent:third:session", "third")
+    client("SADD", "agentscope:user:ann:agent:third:sessions", "third")
+    there = sorted(client("KEYS", "*"))
+    store = server.url(database=1)
+    done = box.sessfs("import", "--layout=agentscope-rows", store, server.url())
+    assert done.returncode == 0, done.stderr
+    assert b"is that of two sessions" in done.stderr, done.stderr
+    same(sorted(client("KEYS", "*")), there)
+    mount = box.mount(store=store)
+    same(sorted(os.listdir(mount.at())),
+         ["ann%2Fsecond", "ann%2Fthird", "bob%2Fempty", "bob%2Fquiet", "first"])
+    same(read(mount.at("first", "agent.json")), b'{"v":1}')
+    same(read(mount.at("ann%2Fsecond", "agent.json")), b'{"v":2}')
+    same(read(mount.at("ann%2Fthird", "state.json")), b'{"n":[1]}')
+    same(read(mount.at("ann%2Fthird", "messages.jsonl")), b'{"role":"user"}\n{"role":"x"}\n')
+    same(read(mount.at("bob%2Fempty", "messages.jsonl")), b'"only"\n')
+    same(os.listdir(mount.at("bob%2Fquiet")), ["id.json"])
 
 
 def test_a_key_of_two_sessions_is_refused_and_others_suffer_nothing(box):
