@@ -35,6 +35,7 @@ enum key_table {
 	/* redis/ alone: */
 	KEY_ORPHAN_FILE = 'Q', /* session, key, ino -> ino, of an orphan */
 	KEY_USE = 'U',	       /* ino, mount -> nothing */
+	KEY_HASH = 'K',	       /* session, key that is a sidecar with rows -> nothing */
 };
 
 /* A key under construction; an allocation that failed is remembered in error. */

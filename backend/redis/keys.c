@@ -210,6 +210,18 @@ int redis_scan(struct redis *store, const char *begin, struct bytes end, backend
 	return r;
 }
 
+/* Of a sidecar: it may be all that a session has. */
+static int keep_session_of(void *arg, struct bytes key, struct bytes value)
+{
+	_cleanup_(buf_done) struct buf session = { 0 };
+	int r;
+
+	(void)value;
+	key = bytes_make(key.data + 1, key.size - 1);
+	r = key_take_text(&key, &session);
+	return r < 0 ? r : keep_name(arg, buf_bytes(&session));
+}
+
 int redis_session_names(struct backend *backend, backend_name_fn *fn, void *arg)
 {
 	return redis_scan(redis_of(backend), redis_of(backend)->prefix, BYTES(":_keys"), fn, arg);
@@ -232,7 +244,12 @@ static int find_sessions(struct backend *backend, struct backend_snapshot *snaps
 	}
 	pthread_mutex_unlock(&store->state.lock);
 	if (!snapshot->sessions.count) {
+		const struct range hashes = { "range", "", "[K]", "[K>", 0, { 0 } };
+
 		r = redis_session_names(backend, keep_name, &snapshot->sessions);
+		if (r == 0)
+			r = redis_range(backend, snapshot, &hashes, keep_session_of,
+					&snapshot->sessions);
 		names_sort(&snapshot->sessions);
 	}
 	snapshot->listed = r == 0;

@@ -305,6 +305,15 @@ end
 
 local function set_print(group, digest, last)
 	group.print = nil
+	-- No set of services has a sidecar in it, so we have a list of them.
+	local key = 'K' .. sub(group.name, 2)
+	if group.listed and group.kind then
+		call('HSET', VALUE, key, '')
+		call('ZADD', ORDER, 0, key)
+	elseif group.listed then
+		call('HDEL', VALUE, key)
+		call('ZREM', ORDER, key)
+	end
 	if group.kind then
 		last = group.kind == 'l' and ' ' .. sha(last or call('LINDEX', group.list, -1)) or ''
 		call('HSET', PRINT, group.name, string.format('%s %d %s %s', group.kind, group.size,
@@ -447,7 +456,7 @@ end
 local function insert(group, i, data, version)
 	typed(group, version)
 	look(group)
-	if not group.map and group.kind ~= 's' and version == '0' and
+	if group.list and not group.map and group.kind ~= 's' and version == '0' and
 	   i == group.size + #group.added then
 		group.added[#group.added + 1] = data
 		return
@@ -545,13 +554,12 @@ local function plan(group)
 	if group.hidden or not group.single then
 		group.target = count > 0 and 'l' or nil
 	elseif not group.list then
+		if count > 1 then
+			fail('GAP')
+		end
 		group.target = count > 0 and 's' or nil
-	end
-	if group.target == 's' and count > 1 then
+	elseif group.target == 's' and count > 1 then
 		group.target = 'l'
-	end
-	if group.target == 's' and not group.list and count > 1 then
-		fail('GAP')
 	end
 end
 
@@ -1322,6 +1330,7 @@ end
 -- The keys that the members of a session's set may mean, behind one, each with what there is of it.
 local function keys_of(session, after, most)
 	local set, names, found = PREFIX .. session .. ':_keys', {}, {}
+	local hashes = 'K' .. in_name(session)
 	local function add(key)
 		local name = in_name(key)
 		if not names[name] and (after == '' or before(after, name)) then
@@ -1338,6 +1347,9 @@ local function keys_of(session, after, most)
 		if sub(member, -6) ~= ':_hash' or #member == 6 then
 			add(member)
 		end
+	end
+	for _, key in ipairs(call('ZRANGEBYLEX', ORDER, '[' .. hashes, '(' .. hashes .. '\255')) do
+		add((string.gsub(sub(key, #hashes + 1, -3), '%z\255', '\0')))
 	end
 	table.sort(names, before)
 	for i = 1, math.min(#names, most) do

@@ -11,7 +11,7 @@
 
 resp.start() takes durable=True (appendonly, appendfsync always), tcp=True, tls=True, and
 extra=[...], words of the server's command line.  What was started in a box ends with it, after its
-mounts.
+mounts.  SESSFS_REDIS_SERVER: the program that is started as Redis, say valkey-server.
 """
 
 import os
@@ -24,7 +24,8 @@ import time
 import servers
 from servers import harness
 
-PROGRAMS = {"redis": "redis-server", "valkey": "valkey-server"}
+PROGRAMS = {"redis": os.environ.get("SESSFS_REDIS_SERVER", "redis-server"),
+            "valkey": "valkey-server"}
 HANG = servers.HANG
 
 
@@ -191,7 +192,7 @@ class Sentinel(Server):
         self.path = os.path.dirname(path)
         self.port = port
         self.process = subprocess.Popen(
-            [servers.find("redis-server"), path, "--sentinel"], stdin=subprocess.DEVNULL,
+            [servers.find(PROGRAMS["redis"]), path, "--sentinel"], stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL, preexec_fn=servers.die_with_parent)
         self.wait()
 

@@ -12,10 +12,19 @@ import threading
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import resp  # noqa: E402
 import servers  # noqa: E402
+import test_moves  # noqa: E402
 from servers import harness  # noqa: E402
 from harness import append, errno_of, eventually, read, rounds, write  # noqa: E402
 
 PREFIX = "agentscope:session:"
+
+
+def without_times(told):
+    """What test_moves.told() says, but for times, which rows on Redis have not."""
+    for numbers in told[0] + [told[1]]:
+        for name in ("created", "changed", "days"):
+            numbers.pop(name, None)
+    return told
 
 
 def same(seen, expected):
@@ -256,6 +265,28 @@ def test_sessions_of_python_are_imported(box):
     same(read(mount.at("ann%2Fthird", "messages.jsonl")), b'{"role":"user"}\n{"role":"x"}\n')
     same(read(mount.at("bob%2Fempty", "messages.jsonl")), b'"only"\n')
     same(os.listdir(mount.at("bob%2Fquiet")), ["id.json"])
+
+
+def test_a_store_moves_to_redis_and_back(box):
+    server = resp.start(box)
+    store, _, number = test_moves.make_source(box)
+    mount = box.mount(store=store)
+    os.mkdir(mount.at("alone"))
+    write(mount.at("alone", "lone.hash"), b"0")  # of nothing that is there
+    expected = test_moves.seen(mount)
+    mount.unmount()
+    known = test_moves.told(box, store)
+    test_moves.run(box, "restore", store, server.url())
+    test_moves.compare(box, expected, server.url())
+    same(without_times(test_moves.told(box, server.url())), without_times(known))
+    back = box.new_path("back.db")
+    test_moves.run(box, "backup", server.url(), back)
+    test_moves.compare(box, expected, back)
+    test_moves.run(box, "restore", back, server.url(prefix="again:"))
+    test_moves.compare(box, expected, server.url(prefix="again:"))
+    mount = box.mount(store=server.url())
+    write(mount.at("new"), b"")
+    assert os.stat(mount.at("new")).st_ino > number, "a new number"
 
 
 def test_a_key_of_two_sessions_is_refused_and_others_suffer_nothing(box):
