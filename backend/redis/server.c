@@ -58,8 +58,7 @@ int redis_server_look(struct wire *wire, int64_t until, struct redis_server *ret
 	find_field(&info, "run_id", server.run, sizeof(server.run));
 	find_field(&info, "maxmemory_policy", server.policy, sizeof(server.policy));
 	find_field(&info, "redis_version", server.version, sizeof(server.version));
-	find_field(&info, "redis_mode", value, sizeof(value));
-	server.cluster = strcmp(value, "cluster") == 0;
+	server.cluster = find_number(&info, "cluster_enabled");
 	find_field(&info, "role", value, sizeof(value));
 	server.replica = strcmp(value, "slave") == 0;
 	server.aof = find_number(&info, "aof_enabled");
