@@ -11,6 +11,7 @@
 #include "backend/base/cleanup.h"
 #include "backend/base/descriptor.h"
 #include "backend/base/log.h"
+#include "backend/base/thread.h"
 #include "backend/base/tick.h"
 
 enum { BEAT_MS = 3000, TOLD_MS = 2500, AGAIN_MS = 500, PAUSE_MS = 20, ANSWER_MS = 10000 };
@@ -300,7 +301,7 @@ int redis_watch_start(struct redis *store, bool first)
 	if (store->watch.wake < 0)
 		return -errno;
 	store->watch.first = first;
-	r = -pthread_create(&store->watch.thread, NULL, run, store);
+	r = thread_start(&store->watch.thread, run, store);
 	store->watch.running = r == 0;
 	return r;
 }

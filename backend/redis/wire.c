@@ -31,6 +31,7 @@ enum {
 struct wire {
 	int fd;
 	SSL_CTX *context;
+	BIO_METHOD *method;
 	SSL *ssl;
 	struct buf in;
 	size_t at; /* so far it was taken */
@@ -54,6 +55,7 @@ void wire_free(struct wire *wire)
 	if (!wire)
 		return;
 	SSL_free(wire->ssl);
+	BIO_meth_free(wire->method);
 	SSL_CTX_free(wire->context);
 	if (wire->fd >= 0)
 		close(wire->fd);
@@ -455,6 +457,38 @@ static int tls_make(struct wire *wire, const struct url *url)
 		       -EKEYREJECTED;
 }
 
+/* OpenSSL's own way to write to a socket raises SIGPIPE when the server has gone. */
+static int tls_write(BIO *bio, const char *data, int size)
+{
+	int r = (int)send((int)BIO_get_fd(bio, NULL), data, (size_t)size, MSG_NOSIGNAL);
+
+	BIO_clear_retry_flags(bio);
+	if (r < 0 && (errno == EAGAIN || errno == EINTR))
+		BIO_set_retry_write(bio);
+	return r;
+}
+
+static int tls_attach(struct wire *wire)
+{
+	const BIO_METHOD *plain = BIO_s_socket();
+	BIO *bio;
+
+	wire->method = BIO_meth_new(BIO_TYPE_SOCKET, "socket");
+	if (!wire->method)
+		return -ENOMEM;
+	BIO_meth_set_write(wire->method, tls_write);
+	BIO_meth_set_read(wire->method, BIO_meth_get_read(plain));
+	BIO_meth_set_ctrl(wire->method, BIO_meth_get_ctrl(plain));
+	BIO_meth_set_create(wire->method, BIO_meth_get_create(plain));
+	BIO_meth_set_destroy(wire->method, BIO_meth_get_destroy(plain));
+	bio = BIO_new(wire->method);
+	if (!bio)
+		return -ENOMEM;
+	BIO_set_fd(bio, wire->fd, BIO_NOCLOSE);
+	SSL_set_bio(wire->ssl, bio, bio);
+	return 0;
+}
+
 static int tls_begin(struct wire *wire, const struct url *url, const char *host, int64_t until,
 		     char **ret_why)
 {
@@ -473,7 +507,9 @@ static int tls_begin(struct wire *wire, const struct url *url, const char *host,
 		return -ENOMEM;
 	if (!is_address(host))
 		SSL_set_tlsext_host_name(wire->ssl, host);
-	SSL_set_fd(wire->ssl, wire->fd);
+	r = tls_attach(wire);
+	if (r < 0)
+		return r;
 	while (r == 0) {
 		int done = SSL_connect(wire->ssl);
 

@@ -6,6 +6,7 @@ byte for byte what these would."""
 import errno
 import json
 import os
+import subprocess
 import sys
 import threading
 
@@ -426,6 +427,32 @@ def test_tls_is_verified(box):
     os.mkdir(mount.at("s"))
     write(mount.at("s", "a.jsonl"), b"1\n" * 100000)
     same(read(mount.at("s", "a.jsonl")), b"1\n" * 100000)
+
+
+# A program that does not ignore SIGPIPE, and uses the library.
+PROGRAM = """
+import ctypes, signal, sys
+signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+library, store = ctypes.CDLL(sys.argv[1]), ctypes.c_void_p()
+assert library.sessfs_open(sys.argv[2].encode(), None, 1, ctypes.byref(store)) == 0
+assert library.sessfs_save(store, b"s", b"a", b"1", 1) == 0
+print("saved", flush=True)
+sys.stdin.readline()
+print(-library.sessfs_save(store, b"s", b"a", b"2", 1))
+library.sessfs_close(store)
+"""
+
+
+def test_a_server_with_tls_that_dies_does_not_end_a_program_of_the_library(box):
+    server = resp.start(box, tls=True)
+    library = os.path.join(os.environ["top_builddir"], ".libs", "libsessfs.so")
+    place = f"rediss://127.0.0.1:{server.tls_port}/0?ca={server.ca}&timeout=1"
+    program = subprocess.Popen([sys.executable, "-c", PROGRAM, library, place], text=True,
+                               stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    same(program.stdout.readline(), "saved\n")
+    server.kill()
+    said, _ = program.communicate("\n")
+    same((program.returncode, said), (0, f"{errno.EIO}\n"))
 
 
 def test_a_cluster_and_a_replica_are_refused(box):
