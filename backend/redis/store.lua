@@ -69,7 +69,7 @@ local function in_key(raw)
 end
 
 local function key_number(key, from)
-	local high, low = struct.unpack('>I4I4', sub(key, from, from + 7))
+	local high, low = struct.unpack('>I4I4', key, from)
 	return (high - 2147483648) * 4294967296 + low
 end
 
@@ -123,11 +123,12 @@ end
 
 local function store_map()
 	local set, added, gone, taken = {}, {}, {}, {}
+	local sets, adds = 0, 0
 	for key, value in pairs(over) do
 		if value then
-			set[#set + 1], set[#set + 2] = key, value
+			set[sets + 1], set[sets + 2], sets = key, value, sets + 2
 			if is_ordered(key) then
-				added[#added + 1], added[#added + 2] = 0, key
+				added[adds + 1], added[adds + 2], adds = 0, key, adds + 2
 			end
 		else
 			gone[#gone + 1] = key
@@ -149,8 +150,10 @@ local function index_of(value)
 	return sub(value, 5, 4 + struct.unpack('>I4', value))
 end
 
+-- The note by which others are told that it is an orphan, if it was one.
 local function forget_node(ino)
 	local old = find('N' .. ino)
+	local told = old and find('O' .. ino)
 	if old then
 		put('N' .. ino, false)
 		put('O' .. ino, false)
@@ -159,14 +162,13 @@ local function forget_node(ino)
 			put(index, false)
 		end
 	end
-	return old
+	return told
 end
 
 local function put_node(ino, value, told)
-	local was = find('N' .. ino) and find('O' .. ino)
-	forget_node(ino)
-	local index, node = index_of(value), node_of(value)
-	local orphan = sub(node, 45, 48) == '\0\0\0\0'
+	local was = forget_node(ino)
+	local index = index_of(value)
+	local orphan = sub(value, 49 + #index, 52 + #index) == '\0\0\0\0'
 	if index ~= '' and not orphan and find(index) then
 		fail('EEXIST')
 	end
@@ -435,7 +437,7 @@ local function load(group)
 	return map
 end
 
-local function index_in(group, i)
+local function index_in(i)
 	if i > 2 ^ 53 then
 		fail('EFBIG')
 	elseif i < 0 then
@@ -462,28 +464,10 @@ local function insert(group, i, data, version)
 		return
 	end
 	local map = load(group)
-	if map[index_in(group, i)] then
+	if map[index_in(i)] then
 		fail('EEXIST')
 	end
 	map[i] = data
-end
-
-local function put_row(group, i, data, version)
-	local map = load(group)
-	if map[index_in(group, i)] ~= data then
-		typed(group, version)
-		map[i] = data
-	end
-end
-
-local function delete_rows(group, from, to)
-	local map = load(group)
-	for i in pairs(map) do
-		if i >= from and i <= to then
-			map[i] = nil
-			group.changed = true
-		end
-	end
 end
 
 local function move_rows(from, to, version, replaces)
@@ -523,7 +507,7 @@ local function shift_rows(group, from, by)
 		if map[i + by] then
 			fail('EEXIST')
 		end
-		map[index_in(group, i + by)] = item
+		map[index_in(i + by)] = item
 		group.changed = true
 	end
 end
@@ -760,13 +744,6 @@ local function shift_file(ino, from, by, bytes)
 	end
 end
 
-local function erase_marks(ino, from, to)
-	for _, key in ipairs(between('M' .. ino .. from, to)) do
-		put('I' .. ino .. find(key) .. sub(key, 10), false)
-		put(key, false)
-	end
-end
-
 ops.mounts = function()
 	if not ops.all then
 		ops.all = {}
@@ -828,9 +805,21 @@ local function apply(code)
 	elseif code == 'i' then
 		insert(group(), number(), arg(), arg())
 	elseif code == 'p' then
-		put_row(group(), number(), arg(), arg())
+		local g, i, data, version = group(), number(), arg(), arg()
+		local map = load(g)
+		if map[index_in(i)] ~= data then
+			typed(g, version)
+			map[i] = data
+		end
 	elseif code == 'x' then
-		delete_rows(group(), number(), number())
+		local g, from, to = group(), number(), number()
+		local map = load(g)
+		for i in pairs(map) do
+			if i >= from and i <= to then
+				map[i] = nil
+				g.changed = true
+			end
+		end
 	elseif code == 'P' then
 		put(arg(), arg())
 	elseif code == 'D' then
@@ -874,7 +863,11 @@ local function apply(code)
 			put(key, false)
 		end
 	elseif code == 'B' then
-		erase_marks(arg(), arg(), arg())
+		local ino, from, to = arg(), arg(), arg()
+		for _, key in ipairs(between('M' .. ino .. from, to)) do
+			put('I' .. ino .. find(key) .. sub(key, 10), false)
+			put(key, false)
+		end
 	elseif code == 'm' then
 		move_rows(group(), group(), arg(), arg() == '1')
 	elseif code == 's' then
