@@ -16,6 +16,9 @@
  *
  *   Reads are made in a snapshot: all reads in one snapshot see one committed state of the store.
  *   A snapshot may begin with its first read, so that it costs a network store nothing.
+ *   A store that cannot show a past state answers -ESTALE in the middle of a snapshot when what is
+ *   read was changed since it began, and so do all reads that follow in it; rows that were only
+ *   added since are left out.  Lists of all keys, nodes or orphans may then be of several states.
  *   Writes are made in a batch: an array of operations, applied whole or not at all, in order.
  *   A network store can send a batch in one round trip and a range of rows in one answer.
  *
@@ -86,6 +89,8 @@ enum { BACKEND_ITEM_LEAST = 1 << 20 };
 /* A setting that a store has which was made beside rows: some of them may have no nodes yet, and no
  * change is told of that.  The model takes it away when all have. */
 #define BACKEND_UNADOPTED "unadopted"
+/* Its value, once each session has its node: only nodes of files are missing. */
+#define BACKEND_UNADOPTED_KEYS "keys"
 
 enum { BACKEND_ROOT = 1 }; /* the inode number of the root; its node always exists */
 /* For BACKEND_CHANGE_DONE: no change has this stamp. */
@@ -172,6 +177,7 @@ struct backend_key_stat {
 	int64_t last;
 	int64_t created; /* of the highest row, in nanoseconds; 0 when the store does not know */
 	int64_t updated;
+	bool list; /* where the store knows it: a list, however few rows it has */
 };
 
 struct backend_space {
@@ -664,6 +670,9 @@ struct backend_changes {
 	 * names one of their keys.  For the time of this handle, and while no other mount is there.
 	 * With 0 nothing changes.  false, or NULL: the store cannot. */
 	bool (*change_seen)(struct backend *backend, int64_t stamp);
+	/* The sessions that have rows, of now, in any order and perhaps twice, much sooner than
+	 * key_list() tells them.  -EOPNOTSUPP, or NULL: the store cannot. */
+	int (*session_names)(struct backend *backend, backend_name_fn *fn, void *arg);
 };
 
 /*
@@ -957,6 +966,7 @@ int backend_change_find(struct backend *backend, struct backend_snapshot *snapsh
 int backend_change_wait(struct backend *backend, int timeout_ms);
 void backend_wake(struct backend *backend);
 bool backend_change_seen(struct backend *backend, int64_t stamp);
+int backend_session_names(struct backend *backend, backend_name_fn *fn, void *arg);
 int backend_check(struct backend *backend, backend_report_fn *report, void *arg,
 		  uint64_t *ret_damage);
 bool backend_has_quota(const struct backend *backend);

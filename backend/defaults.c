@@ -42,6 +42,8 @@ static void wake(struct backend *backend)
 	sem_post(&backend->woken);
 }
 
+ANSWER(int, session_names, -EOPNOTSUPP, backend_name_fn *fn, void *arg)
+
 const struct backend_changes default_changes = {
 	.change_list = change_list,
 	.change_find = change_find,
@@ -49,6 +51,7 @@ const struct backend_changes default_changes = {
 	.change_wait = change_wait,
 	.wake = wake,
 	.change_seen = change_seen,
+	.session_names = session_names,
 };
 
 /* ---- Several mounts ---- */

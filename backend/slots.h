@@ -148,6 +148,8 @@
 	      ())                                                                                  \
 	OTHER(bool, changes, change_seen, (int64_t stamp),                                         \
 	      (stamp))                                                                             \
+	OTHER(int, changes, session_names, (backend_name_fn *fn, void *arg),                       \
+	      (fn, arg))                                                                           \
 	OTHER(bool, shared, is_shared, (),                                                         \
 	      ())                                                                                  \
 	OTHER(bool, shared, on_duty, (),                                                           \

@@ -32,6 +32,10 @@ enum key_table {
 	KEY_MARK = 'M',	      /* ino, offset -> index */
 	KEY_MARK_INDEX = 'I', /* ino, index, offset -> nothing */
 	KEY_SETTING = 'T',    /* name -> data */
+	/* redis/ alone: */
+	KEY_ORPHAN_FILE = 'Q', /* session, key, ino -> ino, of an orphan */
+	KEY_USE = 'U',	       /* ino, mount -> nothing */
+	KEY_HASH = 'K',	       /* session, key that is a sidecar with rows -> nothing */
 };
 
 /* A key under construction; an allocation that failed is remembered in error. */

@@ -48,6 +48,8 @@ static int open_memory(const char *store, const struct backend_options *options,
 	return memory_backend_open(options, ret_backend);
 }
 
+enum { ANY_PORT = 65536 }; /* as in src/daemon/guard.h */
+
 /* A store on a server, before it is opened. */
 struct remote {
 	struct backend_prepared prepared;
@@ -78,6 +80,9 @@ static int remote_make(const char *store, struct remote **ret_remote, char **ret
 	if (r < 0)
 		return r;
 	remote->prepared.port = remote->url.host ? url_port(&remote->url) : 0;
+	/* A sentinel tells the port of another server, now and after each failover. */
+	if (remote->url.sentinel)
+		remote->prepared.port = ANY_PORT;
 	remote->prepared.file = remote->url.ca;
 	*ret_remote = steal_ptr(remote);
 	return 0;

@@ -37,13 +37,13 @@ static int lock_gates(struct transaction *transaction, const struct backend_batc
 		      size_t count, struct sql_state *ret_state)
 {
 	struct sql *store = transaction->store;
-	struct sql_gates gates = { 0 }, locked = { 0 };
+	struct feed_gates gates = { 0 }, locked = { 0 };
 	int r = transaction->packet.count ? transaction_flush(transaction) : 0;
 
 	for (;;) {
 		for (size_t i = 0; i < count; i++)
-			sql_gates_add(&gates, batches[i], false, &transaction->before);
-		if (r < 0 || (locked.count && sql_gates_are_in(&gates, &locked)))
+			feed_gates_add(&gates, batches[i], false, &transaction->before);
+		if (r < 0 || (locked.count && feed_gates_are_in(&gates, &locked)))
 			break;
 		locked = gates;
 		if (gates.count)
@@ -52,7 +52,8 @@ static int lock_gates(struct transaction *transaction, const struct backend_batc
 		if (r == 0)
 			r = sql_others_read(store, store->writer.link, ret_state);
 		if (r == 0)
-			r = before_ask(&transaction->before, store->writer.link, batches, count);
+			r = sql_before_ask(store, &transaction->before, store->writer.link, batches,
+					   count);
 		if (!gates.count)
 			break;
 	}
@@ -75,7 +76,8 @@ int transaction_go_on(struct transaction *transaction, const struct backend_batc
 	if (r == 0 && transaction->applied.shared)
 		say_gates(transaction, false);
 	if (r == 0 && !transaction->applied.shared && transaction_needs_before(transaction))
-		r = before_ask(&transaction->before, transaction->store->writer.link, &batch, 1);
+		r = sql_before_ask(transaction->store, &transaction->before,
+				   transaction->store->writer.link, &batch, 1);
 	return r;
 }
 
@@ -141,7 +143,7 @@ int transaction_say_head(struct transaction *transaction,
 	transaction->placed = store->triggers && !store->writer.crowded && !others_wait(store);
 	/* Before it begins: that it is so still is checked then. */
 	if (transaction_needs_before(transaction))
-		r = before_ask(&transaction->before, store->writer.link, batches, count);
+		r = sql_before_ask(store, &transaction->before, store->writer.link, batches, count);
 	say_triggers(transaction);
 	packet_say_plain(packet, store->texts.driver->begin_write);
 	if (!transaction->applied.shared) {
@@ -152,8 +154,8 @@ int transaction_say_head(struct transaction *transaction,
 		return r;
 	}
 	for (size_t i = 0; i < count; i++)
-		sql_gates_add(&transaction->gates, batches[i], transaction->placed,
-			      &transaction->before);
+		feed_gates_add(&transaction->gates, batches[i], transaction->placed,
+			       &transaction->before);
 	if (at_once && transaction->gates.count)
 		sql_gates_say_lock(packet, &transaction->gates, at_once);
 	say_gates(transaction, true);
@@ -182,7 +184,8 @@ int transaction_enter(struct transaction *transaction, const struct backend_batc
 		if (r == 0)
 			r = sql_others_read(store, store->writer.link, &state);
 		if (r == 0 && others_wait(store))
-			r = before_ask(&transaction->before, store->writer.link, batches, count);
+			r = sql_before_ask(store, &transaction->before, store->writer.link, batches,
+					   count);
 	}
 	transaction->begun = true;
 	if (r < 0)

@@ -13,7 +13,7 @@ struct transaction {
 	struct sql *store;
 	struct sql_packet packet;
 	struct before before;
-	struct sql_gates gates;
+	struct feed_gates gates;
 	struct feed_notes notes;
 	struct sql_applied applied;
 	struct sql_request *first;

@@ -470,7 +470,7 @@ int sql_transaction(struct sql *store, struct sql_request *first, struct sql_req
 	size_t number = 0, count;
 	int r = list_batches(first, end, &batches, &count);
 
-	transaction.packet.store = transaction.before.store = store;
+	transaction.packet.store = store;
 	transaction.failed = SIZE_MAX;
 	transaction.packet.request = SIZE_MAX;
 	*ret_failed = NULL;

@@ -254,6 +254,7 @@ static const struct source {
 } sources[] = {
 	{ "mysql", "MYSQL_PWD", from_my_cnf },
 	{ "postgresql", "PGPASSWORD", from_pgpass },
+	{ "redis", "REDISCLI_AUTH", NULL },
 };
 
 int secret_find(struct url *url, char **ret_why)
@@ -270,5 +271,5 @@ int secret_find(struct url *url, char **ret_why)
 		url->password = bytes_dup(bytes_str(password));
 		return url->password ? 0 : -ENOMEM;
 	}
-	return source->from_home(url, ret_why);
+	return source->from_home ? source->from_home(url, ret_why) : 0;
 }

@@ -20,11 +20,14 @@ static const struct {
 	const char *spelling, *scheme;
 	unsigned port;
 } schemes[] = {
-	{ "mysql", "mysql", 3306 },
-	{ "mariadb", "mysql", 3306 },
-	{ "postgresql", "postgresql", 5432 },
-	{ "postgres", "postgresql", 5432 },
+	{ "mysql", "mysql", 3306 },	      { "mariadb", "mysql", 3306 },
+	{ "postgresql", "postgresql", 5432 }, { "postgres", "postgresql", 5432 },
+	{ "redis", "redis", 6379 },	      { "valkey", "redis", 6379 },
+	{ "rediss", "redis", 6379 },
 };
+
+static const char redis[] = "redis";
+enum { SENTINEL_PORT = 26379 };
 
 static const char *const tls_names[] = {
 	[URL_TLS_DEFAULT] = "",
@@ -139,6 +142,28 @@ static int set_tls(struct url *url, const char *value, char **ret_why)
 			   "tls= in the URL of a store takes verify, required or off");
 }
 
+static int set_evict(struct url *url, const char *value, char **ret_why)
+{
+	url->evicts = value && strcmp(value, "allowed") == 0;
+	return url->evicts ?
+		       0 :
+		       str_explain(ret_why, -EINVAL, "evict= in the URL of a store takes allowed");
+}
+
+static int set_prefix(struct url *url, const char *value, char **ret_why)
+{
+	return value ? set_text(&url->prefix, value) :
+		       str_explain(ret_why, -EINVAL,
+				   "prefix= in the URL of a store takes what keys begin with");
+}
+
+static int set_sentinel(struct url *url, const char *value, char **ret_why)
+{
+	return value ? set_text(&url->sentinel, value) :
+		       str_explain(ret_why, -EINVAL,
+				   "sentinel= in the URL of a store takes the name of a server");
+}
+
 static const struct parameter {
 	const char *name;
 	int (*set)(struct url *url, const char *value, char **ret_why); /* NULL: a path */
@@ -150,6 +175,9 @@ static const struct parameter {
 	{ "table", set_table, 0 },
 	{ "tls", set_tls, 0 },
 	{ "timeout", set_timeout, 0 },
+	{ "prefix", set_prefix, 0 },
+	{ "sentinel", set_sentinel, 0 },
+	{ "evict", set_evict, 0 },
 };
 
 static int set_parameter(struct url *url, const struct parameter *parameter, const char *value,
@@ -168,6 +196,13 @@ static int refuse_password(const struct url *url, char **ret_why)
 {
 	bool mysql = strcmp(url->scheme, "mysql") == 0;
 
+	if (strcmp(url->scheme, redis) == 0)
+		return str_explain(
+			ret_why, -EINVAL,
+			"the URL of a store cannot have a password, because all users of "
+			"this machine can see it: write the password to a file that only "
+			"you can read and add ?passfile=FILE, or to the environment "
+			"(REDISCLI_AUTH)");
 	return str_explain(ret_why, -EINVAL,
 			   "the URL of a store cannot have a password, because all users of this "
 			   "machine can see it: write the password to a file that only you can "
@@ -211,7 +246,7 @@ static int take_parameter(struct url *url, struct bytes part, char **ret_why)
 			return set_parameter(url, &parameters[i], value, ret_why);
 	return str_explain(ret_why, -EINVAL,
 			   "the URL of a store has no parameter '%s'; use socket, table, tls, ca, "
-			   "passfile or timeout",
+			   "passfile or timeout, or for Redis prefix, sentinel or evict",
 			   name ? name : "");
 }
 
@@ -266,24 +301,41 @@ static int take_scheme(struct url *url, struct bytes part, char **ret_why)
 	for (size_t i = 0; i < ARRAY_SIZE(schemes); i++)
 		if (bytes_equal(part, bytes_str(schemes[i].spelling))) {
 			url->scheme = bytes_dup(bytes_str(schemes[i].scheme));
+			if (bytes_equal(part, BYTES("rediss")))
+				url->tls = URL_TLS_VERIFY;
 			return url->scheme ? 0 : -ENOMEM;
 		}
 	return str_explain(ret_why, -EINVAL,
-			   "'%.*s://' is not a URL of a store; use mysql:// or postgresql://",
+			   "'%.*s://' is not a URL of a store; use mysql://, postgresql:// "
+			   "or redis://",
 			   (int)part.size, part.data);
 }
 
 /* Defaults for the parts that the URL leaves out. */
 static int fill(struct url *url, char **ret_why)
 {
+	const bool is_redis = strcmp(url->scheme, redis) == 0;
+
+	if (!is_redis && (url->prefix || url->sentinel || url->evicts))
+		return str_explain(ret_why, -EINVAL,
+				   "prefix=, sentinel= and evict= are for redis:// alone");
+	if (is_redis && url->table)
+		return str_explain(ret_why, -EINVAL,
+				   "redis:// has no tables; prefix= says what keys begin with");
+	if (url->sentinel && !url->host)
+		return str_explain(ret_why, -EINVAL, "sentinel= needs the host of a sentinel");
+	if (is_redis && url->database &&
+	    strspn(url->database, "0123456789") != strlen(url->database))
+		return str_explain(ret_why, -EINVAL,
+				   "the database in the URL of a store on Redis is a number");
 	if (url->host && url->socket)
 		return str_explain(
 			ret_why, -EINVAL,
 			"the URL of a store names a host and a socket; leave one of them out");
 	if (url->tls == URL_TLS_DEFAULT)
-		url->tls = url->host ? URL_TLS_VERIFY : URL_TLS_OFF;
+		url->tls = url->host && !is_redis ? URL_TLS_VERIFY : URL_TLS_OFF;
 	/* PostgreSQL's sockets have their port in their name. */
-	if (!url->host && url->port && strcmp(url->scheme, "mysql") == 0)
+	if (!url->host && url->port && strcmp(url->scheme, "postgresql") != 0)
 		return str_explain(ret_why, -EINVAL, "the URL of a store has a port but no host");
 	if (!url->host && url->tls != URL_TLS_OFF)
 		return str_explain(ret_why, -EINVAL,
@@ -293,7 +345,7 @@ static int fill(struct url *url, char **ret_why)
 		return str_explain(ret_why, -EINVAL,
 				   "ca= in the URL of a store needs a host and tls=verify");
 	if (!url->database)
-		url->database = bytes_dup(BYTES("agentscope"));
+		url->database = bytes_dup(is_redis ? BYTES("0") : BYTES("agentscope"));
 	return url->database ? 0 : -ENOMEM;
 }
 
@@ -337,6 +389,8 @@ static int find_user(struct url *url)
 
 	if (url->user)
 		return 0;
+	if (strcmp(url->scheme, redis) == 0)
+		return set_text(&url->user, "default");
 	user = getpwuid(geteuid());
 	snprintf(number, sizeof(number), "%u", (unsigned)geteuid());
 	url->user = bytes_dup(bytes_str(user ? user->pw_name : number));
@@ -414,6 +468,9 @@ static int print(const struct url *url, bool all, char **ret_text)
 		{ "ca", url->ca, false },
 		{ "passfile", url->passfile, false },
 		{ "timeout", timeout, false },
+		{ "prefix", url->prefix, true },
+		{ "sentinel", url->sentinel, true },
+		{ "evict", url->evicts ? "allowed" : NULL, false },
 	};
 	int r = append_place(&buf, url);
 
@@ -461,7 +518,7 @@ unsigned url_port(const struct url *url)
 
 	while (strcmp(schemes[i].scheme, url->scheme) != 0)
 		i++;
-	return url->port ? url->port : schemes[i].port;
+	return url->port ? url->port : url->sentinel ? (unsigned)SENTINEL_PORT : schemes[i].port;
 }
 
 /* The texts of a URL, to free or copy all. */
@@ -469,6 +526,7 @@ unsigned url_port(const struct url *url)
 	{                                                                                          \
 		&(url)->scheme, &(url)->user, &(url)->password, &(url)->host, &(url)->socket,      \
 			&(url)->database, &(url)->table, &(url)->ca, &(url)->passfile,             \
+			&(url)->prefix, &(url)->sentinel,                                          \
 	}
 
 void url_done(struct url *url)

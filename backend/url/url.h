@@ -7,22 +7,27 @@
  *
  *	mysql://[USER@][HOST[:PORT]]/[DATABASE][?PARAMETER=VALUE&...]
  *
- * mariadb:// is the same as mysql://, and postgres:// as postgresql://.  Without a HOST, or with
+ * mariadb:// is the same as mysql://, postgres:// as postgresql://, valkey:// as redis://, and
+ * rediss:// is redis:// with tls=verify.  Without a HOST, or with
  * one that is a path, the server is on this machine behind a socket.  %XX is a byte in each part;
  * an IPv6 address stands in brackets.  The parameters:
  *
  *	socket=PATH   the server's socket (for PostgreSQL, the folder that holds it)
  *	table=NAME    of the rows
- *	tls=verify    encrypted, and the server's certificate is checked: the default with a HOST
+ *	tls=verify    encrypted, and the server's certificate is checked: the default with a HOST,
+ *		      but not of redis://
  *	    required  encrypted; the certificate is not checked
  *	    off       in the clear: the default without a HOST
  *	ca=FILE       certificates to trust instead of the system's
  *	passfile=FILE whose first line is the password; only its owner may read it
  *	timeout=N     seconds for which a call waits for a server that is away
+ *	prefix=TEXT   what the keys of services begin with (Redis)
+ *	sentinel=NAME HOST is a sentinel, which tells where the server of this name is (Redis)
+ *	evict=allowed take a server that may delete keys when it is full (Redis)
  *
  * A URL holds no password, since everybody on the machine sees the words of a command.  It comes
- * from passfile=, else from $MYSQL_PWD or $PGPASSWORD, else from ~/.my.cnf ([client], which may
- * name the user, too) or ~/.pgpass.
+ * from passfile=, else from $MYSQL_PWD, $PGPASSWORD or $REDISCLI_AUTH, else from ~/.my.cnf
+ * ([client], which may name the user, too) or ~/.pgpass.
  */
 
 #include <stdbool.h>
@@ -33,8 +38,8 @@ enum url_tls { URL_TLS_DEFAULT, URL_TLS_VERIFY, URL_TLS_REQUIRED, URL_TLS_OFF };
 struct backend_setup;
 /* All strings are owned, and NULL where neither the URL nor what it leads to has one. */
 struct url {
-	char *scheme;	/* "mysql" or "postgresql" */
-	char *user;	/* never NULL: at last, that of the process */
+	char *scheme;	/* "mysql", "postgresql" or "redis" */
+	char *user;	/* never NULL: at last, that of the process, or "default" of Redis */
 	char *password; /* NULL: none was found */
 	char *host;	/* NULL: by socket; a name or an address, without brackets */
 	unsigned port;	/* 0: the default */
@@ -43,6 +48,9 @@ struct url {
 	char *table;	/* NULL: the default */
 	char *ca;	/* an absolute path */
 	char *passfile; /* an absolute path; it has been read */
+	char *prefix;
+	char *sentinel;
+	bool evicts; /* it may */
 	enum url_tls tls;
 	unsigned timeout; /* seconds, at least 1 */
 	/* Not by the URL: */

@@ -36,6 +36,7 @@ struct settings {
 	bool set[SETTINGS];
 	uint64_t value[SETTINGS];
 	bool unadopted;	 /* BACKEND_UNADOPTED */
+	bool listed;	 /* BACKEND_UNADOPTED_KEYS */
 	bool quotas;	 /* some session may have a quota of its own */
 	bool incomplete; /* a copy that is just being made, or was given up in the middle */
 	bool moving;	 /* the layout is another one now, and not all files are placed by it yet */

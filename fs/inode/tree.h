@@ -161,6 +161,7 @@ struct tree {
 	struct ghost *ghosts;		   /* fs/tree/ghost.c; tree.lock for writing */
 	struct {
 		_Atomic bool any;	/* rows of before the store may have no files yet */
+		_Atomic bool listed;	/* but each session has its directory */
 		struct rest_walk *walk; /* the taker's */
 	} rest;
 	struct {

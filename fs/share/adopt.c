@@ -19,6 +19,7 @@
 #include "fs/base/layout.h"
 #include "fs/base/names.h"
 #include "fs/share/reconcile.h"
+#include "fs/share/rest.h"
 #include "fs/tree/tree.h"
 
 #include <errno.h>
@@ -34,15 +35,15 @@ struct adopting {
 	bool missing;	   /* the store is known not to have the name that is looked for */
 };
 
-static int adopt_node(struct adopting *adopting, mode_t mode, struct backend_node *node)
+int adopted_node(struct tree *tree, const struct inode *dir, mode_t mode,
+		 struct backend_node *ret_node)
 {
-	struct tree *tree = adopting->reconciling->tree;
 	const struct backend_node *root = &tree->root->node;
 	int64_t now = time_now();
 	int r;
 
-	*node = (struct backend_node){
-		.parent = adopting->dir->node.ino,
+	*ret_node = (struct backend_node){
+		.parent = dir->node.ino,
 		.mode = mode | (root->mode & (S_ISDIR(mode) ? 0777 : 0666)),
 		.uid = root->uid,
 		.gid = root->gid,
@@ -52,6 +53,14 @@ static int adopt_node(struct adopting *adopting, mode_t mode, struct backend_nod
 		.ctime = now,
 		.btime = now,
 	};
+	r = number_ino(tree, &ret_node->ino);
+	return r < 0 ? r : number_entry(tree, &ret_node->entry);
+}
+
+static int adopt_node(struct adopting *adopting, mode_t mode, struct backend_node *node)
+{
+	int r = adopted_node(adopting->reconciling->tree, adopting->dir, mode, node);
+
 	if (!S_ISDIR(mode) && adopting->like) {
 		node->mode = mode | (adopting->like->mode & 0777);
 		node->uid = adopting->like->uid;
@@ -61,8 +70,7 @@ static int adopt_node(struct adopting *adopting, mode_t mode, struct backend_nod
 		node->atime = node->mtime = adopting->stat->updated;
 	if (!S_ISDIR(mode) && adopting->stat->created)
 		node->btime = adopting->stat->created;
-	r = number_ino(tree, &node->ino);
-	return r < 0 ? r : number_entry(tree, &node->entry);
+	return r;
 }
 
 /* What changes of the directory's node is put by adopt_settle(). */

@@ -181,9 +181,10 @@ static void take_answers(struct changed_key *key, const struct backend_key_looke
 	if (!key->has_stat)
 		key->stat = looked[0].stat;
 	if (!key->has_kind)
-		key->kind = hash						 ? BACKEND_HASH :
-			    key->stat.first || key->stat.last || looked[1].found ? BACKEND_LIST :
-										   BACKEND_SINGLE;
+		key->kind = hash ? BACKEND_HASH :
+			    key->stat.list || key->stat.first || key->stat.last || looked[1].found ?
+				   BACKEND_LIST :
+				   BACKEND_SINGLE;
 }
 
 int reconcile_look(struct reconciling *reconciling, size_t first, size_t end)

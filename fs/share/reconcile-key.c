@@ -32,7 +32,7 @@ static int reconcile_kind(struct reconciling *reconciling, struct bytes session,
 		*ret_kind = BACKEND_HASH;
 		return 0;
 	}
-	if (stat->first != 0 || stat->last != 0)
+	if (stat->list || stat->first != 0 || stat->last != 0)
 		return 0;
 	r = buf_append_bytes(&sidecar, key);
 	if (r == 0)
@@ -51,7 +51,7 @@ static bool becomes_list(const struct backend_node *node, uint32_t kind,
 {
 	if (node->kind != BACKEND_SINGLE || kind != BACKEND_LIST)
 		return false;
-	return stat->first != 0 || stat->last != 0 || (node->flags & BACKEND_ADOPTED);
+	return stat->list || stat->first != 0 || stat->last != 0 || (node->flags & BACKEND_ADOPTED);
 }
 
 /* Its new name: k.json is k.jsonl now, or, if there is such a file, k%~1.jsonl ... */

@@ -17,6 +17,7 @@
 #include "fs/inode/inodes.h"
 #include "fs/inode/waiting.h"
 #include "fs/share/reconcile.h"
+#include "fs/share/rest.h"
 #include "fs/share/share.h"
 #include "backend/base/array.h"
 #include "backend/base/log.h"
@@ -180,6 +181,7 @@ static void tell_kinds(struct rest_walk *walk)
 		       bytes_equal(key_session(&keys[next]), key_session(key));
 		     next++)
 			sidecar = is_sidecar(&keys[next], key);
+		sidecar |= key->stat.list;
 		key->has_kind = sidecar || next < walk->page.count;
 		key->kind = sidecar ? BACKEND_LIST : BACKEND_SINGLE;
 	}
@@ -261,6 +263,13 @@ static int take_some(struct tree *tree, struct rest_walk *walk)
 	return r;
 }
 
+void rest_end(struct tree *tree)
+{
+	/* A reader whose view is of before holds the lock until it has looked at rest.any. */
+	WITH_WRITE_LOCK(tree);
+	rest_done(tree);
+}
+
 /* The store says nothing of it any more. */
 static int end(struct tree *tree)
 {
@@ -268,7 +277,7 @@ static int end(struct tree *tree)
 	int r = backend_commit(tree->backend, &op, 1, BACKEND_ANYWAY);
 
 	if (r == 0)
-		rest_done(tree);
+		rest_end(tree);
 	return r;
 }
 
@@ -277,6 +286,11 @@ static int step(struct tree *tree)
 	struct rest_walk *walk = tree->rest.walk;
 	int r = 0;
 
+	if (!tree->rest.listed && !tree->layout && !walk) {
+		r = rest_sessions(tree);
+		if (r < 0 && r != -EOPNOTSUPP)
+			return r;
+	}
 	if (!walk)
 		walk = tree->rest.walk = calloc(1, sizeof(*walk));
 	if (!walk)

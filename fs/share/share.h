@@ -26,5 +26,7 @@ bool rest_step(struct tree *tree);
 int rest_take_in(struct tree *tree);
 /* There is nothing to be walked over any more; the taker's, or when it has ended. */
 void rest_done(struct tree *tree);
+/* No rows are without a file any more. */
+void rest_end(struct tree *tree);
 
 #endif

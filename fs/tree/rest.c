@@ -163,7 +163,7 @@ bool rest_may_come(struct tree *tree, struct inode *dir)
 	int r = 0;
 
 	if (!tree->rest.any || dir->window || dir == tree->root)
-		return tree->rest.any && dir == tree->root;
+		return tree->rest.any && !tree->rest.listed && dir == tree->root;
 	if (!tree->layout)
 		return false;
 	WITH_READ_LOCK(tree);

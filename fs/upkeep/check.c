@@ -47,6 +47,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { CHECK_TRIES = 20 };
+
 struct checking {
 	struct backend *backend;
 	struct view view;
@@ -395,30 +397,58 @@ static int check_layout(struct checking *checking)
 			 count_home, &checking->result.sessions);
 }
 
+/* Sentences are kept until all was read of one state: one after the other, each with a NUL. */
+static void keep_sentence(void *arg, const char *sentence)
+{
+	struct buf *sentences = arg;
+
+	buf_append(sentences, sentence, strlen(sentence) + 1);
+}
+
+static int check_once(struct checking *checking)
+{
+	struct backend *backend = checking->backend;
+	int r = backend_check(backend, checking->report, checking->arg, &checking->result.damage);
+
+	if (r < 0)
+		return r;
+	checking->result.violations = (uint64_t)r;
+	r = backend->ops->snapshot_begin(backend, BACKEND_ANYWAY, &checking->view.snapshot);
+	if (r == 0)
+		checking->view.backend = backend;
+	if (r == 0)
+		r = check_nodes(checking);
+	if (r == 0)
+		r = check_keys(checking);
+	if (r == 0)
+		r = check_layout(checking);
+	view_end(&checking->view);
+	if (r < 0 && r != -ESTALE && checking->result.violations) {
+		violation(checking, "cannot find out what else is wrong: %s", strerror(-r));
+		r = 0;
+	}
+	return r;
+}
+
 int check_store(struct backend *backend, backend_report_fn *report, void *arg,
 		struct check_result *ret_result)
 {
-	struct checking checking = { .backend = backend, .report = report, .arg = arg };
-	int r;
+	_cleanup_(buf_done) struct buf sentences = { 0 };
+	int r = -ESTALE;
 
-	r = backend_check(backend, report, arg, &checking.result.damage);
-	if (r < 0)
-		return r;
-	checking.result.violations = (uint64_t)r;
-	r = backend->ops->snapshot_begin(backend, BACKEND_ANYWAY, &checking.view.snapshot);
-	if (r == 0)
-		checking.view.backend = backend;
-	if (r == 0)
-		r = check_nodes(&checking);
-	if (r == 0)
-		r = check_keys(&checking);
-	if (r == 0)
-		r = check_layout(&checking);
-	view_end(&checking.view);
-	if (r < 0 && checking.result.violations)
-		violation(&checking, "cannot find out what else is wrong: %s", strerror(-r));
-	else if (r < 0)
-		return r;
-	*ret_result = checking.result;
-	return 0;
+	/* A store that cannot show a past state has it read again when something was written. */
+	for (int tries = 0; r == -ESTALE && tries < CHECK_TRIES; tries++) {
+		struct checking checking = { .backend = backend,
+					     .report = keep_sentence,
+					     .arg = &sentences };
+
+		buf_clear(&sentences);
+		r = check_once(&checking);
+		if (r == 0)
+			*ret_result = checking.result;
+	}
+	for (size_t at = 0; r != -ESTALE && at < sentences.size;
+	     at += strlen(sentences.data + at) + 1)
+		report(arg, sentences.data + at);
+	return r == -ESTALE ? -EBUSY : r;
 }

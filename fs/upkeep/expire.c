@@ -261,9 +261,10 @@ static int64_t expire_all(struct tree *tree)
 		;
 	if (r == 0)
 		r = expiring.error;
-	if (r < 0)
+	/* What was changed meanwhile is looked at again. */
+	if (r < 0 && r != -ESTALE)
 		log_warning("cannot find out which sessions to remove: %s", strerror(-r));
-	if (purging.error)
+	if (purging.error && purging.error != -ESTALE)
 		log_warning("cannot delete what is in the trash, although its time is over: %s",
 			    strerror(-purging.error));
 	if (r < 0 || purging.error)

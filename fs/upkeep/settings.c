@@ -58,7 +58,10 @@ static int keep_setting(void *arg, struct bytes name, struct bytes data)
 		reading->table = bytes_dup(data);
 		return reading->table ? 0 : -ENOMEM;
 	}
-	settings->unadopted |= bytes_equal(name, BYTES(BACKEND_UNADOPTED));
+	if (bytes_equal(name, BYTES(BACKEND_UNADOPTED))) {
+		settings->unadopted = true;
+		settings->listed = bytes_equal(data, BYTES(BACKEND_UNADOPTED_KEYS));
+	}
 	settings->moving |= bytes_equal(name, bytes_str(setting_moving));
 	settings->quotas |= bytes_equal(name, bytes_str(setting_quotas));
 	settings->incomplete |= bytes_equal(name, bytes_str(setting_incomplete));
@@ -155,8 +158,10 @@ int settings_obey(struct tree *tree, char **ret_why)
 			ret_why, -EUCLEAN,
 			"the store is a copy that is not complete: a command is still making it, "
 			"or was interrupted; 'sessfs restore --force' makes it again");
-	if (r == 0)
+	if (r == 0) {
 		tree->rest.any = settings.unadopted;
+		tree->rest.listed = settings.listed;
+	}
 	if (tree->options.read_only)
 		return 0;
 	if (r == 0 && settings.moving && !tree->options.relayout)
@@ -187,7 +192,8 @@ void settings_look(struct tree *tree)
 		return;
 	tree->upkeep->settings_at = at;
 	if (!settings.unadopted && tree->rest.any)
-		rest_done(tree);
+		rest_end(tree);
+	tree->rest.listed = settings.listed;
 	any = settings.quotas && !tree->quota.any;
 	for (size_t i = SETTING_MAX_SIZE; i < SETTING_LAYOUT; i++) {
 		if (settings.set[i] == tree->upkeep->settings.set[i] &&

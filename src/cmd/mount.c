@@ -558,8 +558,8 @@ const struct command cmd_mount = {
 	.arguments = "[-f] [-d] [-o OPTIONS] STORE DIR",
 	.summary = "mount a store on a directory",
 	.help = "STORE is a file, which is created if it does not exist, a URL (mysql://, "
-		"postgresql://) for a store on a server, or 'memory:' for a store that is lost "
-		"at unmount.  DIR is an empty directory.  Returns when the mount is ready.",
+		"postgresql://, redis://) for a store on a server, or 'memory:' for a store that "
+		"is lost at unmount.  DIR is an empty directory.  Returns when the mount is ready.",
 	.list = print_options,
 	.more = "default_permissions is always on, and so are nosuid and nodev unless an option "
 		"allows the opposite.  Other options of mount(8) and fstab(5), such as rw, "

@@ -141,19 +141,23 @@ int guard_rules(const struct guard *guard)
 {
 	long version =
 		syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION);
+	enum { PORT_MAX = 65535 };
+	struct ruleset handled;
 	int rules, r;
 	size_t i;
 
 	if (version < 1)
 		return -ENOSYS; /* or compiled in, but not started */
 	i = MIN((size_t)version, ARRAY_SIZE(versions)) - 1;
-	rules = (int)syscall(SYS_landlock_create_ruleset, &versions[i].handled, versions[i].size,
-			     0);
+	handled = versions[i].handled;
+	if (guard->port > PORT_MAX)
+		handled.net = 0;
+	rules = (int)syscall(SYS_landlock_create_ruleset, &handled, versions[i].size, 0);
 	if (rules < 0)
 		return -errno;
-	r = allow_all(rules, guard, versions[i].handled.fs);
+	r = allow_all(rules, guard, handled.fs);
 	if (r == 0 && guard->connects && guard->port)
-		r = allow_host(rules, guard, &versions[i].handled);
+		r = allow_host(rules, guard, &handled);
 	if (r == 0)
 		return rules;
 	close(rules);

@@ -23,10 +23,10 @@
 #include <sys/types.h>
 
 struct guard {
-	char *store;   /* absolute; NULL: in memory, or on a server */
-	char *folder;  /* that holds it */
-	bool connects; /* it is on a server, with this port of TCP, or 0: a socket here; */
-	unsigned port;
+	char *store;	  /* absolute; NULL: in memory, or on a server */
+	char *folder;	  /* that holds it */
+	bool connects;	  /* it is on a server, with this port of TCP, or 0: a socket here; */
+	unsigned port;	  /* above 65535: any, which is not known before */
 	char *file;	  /* and reads this file to connect, or NULL */
 	bool makes_files; /* others than unnamed ones where temporary files are made */
 	bool becomes;	  /* another user, the store's owner: */

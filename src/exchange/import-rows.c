@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The layout of AgentScope's older database sessions: a table with one row a session, all of its
- * states in one JSON object.  It is read where it lies, in a SQLite file or on a server.
+ * states in one JSON object; on Redis, a string.  It is read where it lies.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -75,6 +75,6 @@ static int rows_take(struct import *import, const char *operand, const char *to)
 const struct import_layout import_rows = {
 	.name = "agentscope-rows",
 	.help = "a table with one row a session, as AgentScope had before: in a SQLite file,\n"
-		"\t\t      or in a database that a URL names",
+		"\t\t      or in a database that a URL names; on Redis, one string a session",
 	.take = rows_take,
 };

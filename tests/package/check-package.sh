@@ -119,7 +119,8 @@ install_packages() {
 		sessfs --version
 	END
 	expect "they can be taken away" <<-END
-		dpkg -P sessfs-mysql sessfs-postgresql sessfs-s3 sessfs libsessfs-dev libsessfs0
+		dpkg -P sessfs-mysql sessfs-postgresql sessfs-redis sessfs-s3 sessfs libsessfs-dev \
+			libsessfs0
 		not command -v sessfs
 		useradd -m agent
 		mkdir -p /srv/sessions /srv/archive /var/lib/agents /home/agent/sessions
@@ -368,7 +369,8 @@ try_boot() {
 
 purge_packages() {
 	expect "the packages can be purged" <<-END
-		dpkg -P sessfs-mysql sessfs-postgresql sessfs-s3 sessfs libsessfs-dev libsessfs0
+		dpkg -P sessfs-mysql sessfs-postgresql sessfs-redis sessfs-s3 sessfs libsessfs-dev \
+			libsessfs0
 	END
 	rm -f "$root"/var/lib/agents/* "$root"/home/agent/store.db*
 	files_of_the_root >"$work/after"

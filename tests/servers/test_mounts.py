@@ -3,7 +3,7 @@
 """What mounts of stores in files are asked for, asked of stores on a server: cases of tests/mount,
 each with databases of its own on the server of the run.
 
-  SESSFS_TEST_KIND     mysql (if not given) or postgresql
+  SESSFS_TEST_KIND     mysql (if not given), postgresql or redis
   SESSFS_MOUNTS_CASES  all: not only those that are named here
 """
 
@@ -11,6 +11,7 @@ import os
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import resp  # noqa: E402
 import servers  # noqa: E402
 from servers import harness  # noqa: E402
 import test_compact  # noqa: E402
@@ -82,6 +83,7 @@ OTHERS = {
     "postgresql": ROOM | BESIDE | SQLITE | LONG | {
         "test_a_line_above_the_limit_of_the_store_is_refused_before_it_is_taken",
     },
+    "redis": ROOM | BESIDE | SQLITE | LONG | {"test_the_score_is_bm25"},
 }[KIND]
 
 # Each about something that the store does by itself: those in which others take part, which are
@@ -100,7 +102,7 @@ SHARED = {
     "test_changes_by_another_mount",
     "test_what_other_mounts_and_sql_append_is_told_once_and_in_order",
 }
-# those of one mount, which are played on one of the servers, and in a soak on both;
+# those of one mount, which are played on one of the SQL servers, and in a soak on both;
 ALONE = [
     "test_sessions_of_any_name_hold_their_files",
     "test_names_whose_keys_collide_both_work_and_deleting_one_leaves_the_other",
@@ -127,14 +129,18 @@ LENGTHY = {
     "test_whatever_changes_is_known_to_who_asks",
 }
 CHOSEN = SHARED | set(ALONE[KIND == "postgresql" :: 2])
+if harness.SOAK or KIND == "redis":
+    CHOSEN |= set(ALONE)
 if harness.SOAK:
-    CHOSEN |= set(ALONE) | LENGTHY
+    CHOSEN |= LENGTHY
 
 
 class Mount(harness.Mount):
     """SQL is said as another client of the server says it."""
 
     def ask(self, query, *parameters):
+        if KIND == "redis":
+            raise harness.Skip("it speaks SQL")
         if KIND == "postgresql":
             for number in range(len(parameters)):
                 query = query.replace("?", f"${number + 1}", 1)
@@ -146,6 +152,8 @@ class Mount(harness.Mount):
         return [tuple(map(int, row)) for row in self.ask(query, *parameters)]
 
     def rows(self, session, key):
+        if KIND == "redis":
+            return self.box.bases[self.store].rows(session, key)
         where = "session_id = ? AND state_key = ? ORDER BY item_index"
         query = f"SELECT state_data FROM {harness.TABLE} WHERE {where}"
         return [row[0] for row in self.ask(query, session, key)]
@@ -160,6 +168,23 @@ class Mount(harness.Mount):
         return self.ask(query)
 
 
+class Keys:
+    """Those of one store on Redis."""
+
+    def __init__(self, server, prefix):
+        self.server, self.prefix = server, prefix
+        self.url = server.url(prefix=prefix)
+
+    def rows(self, session, key):
+        place = self.prefix + f"{session}:{key}"
+        if key.endswith(":_hash"):
+            place = place[: -len(":_hash")] + ":list:_hash"
+        with self.server.connect() as client:
+            single = client("GET", place)
+            items = [single] if single is not None else client("LRANGE", place + ":list", 0, -1)
+        return items
+
+
 class Box(harness.Box):
     def __init__(self, *arguments):
         super().__init__(*arguments)
@@ -167,8 +192,12 @@ class Box(harness.Box):
         self.server = None
 
     def new_store(self):
-        self.server = self.server or servers.start(self, KIND)
-        base = self.server.database()
+        if KIND == "redis":
+            self.server = self.server or resp.start(self)
+            base = Keys(self.server, f"store{len(self.bases)}:")
+        else:
+            self.server = self.server or servers.start(self, KIND)
+            base = self.server.database()
         self.bases[base.url] = base
         return base.url
 
@@ -187,7 +216,7 @@ def main():
     chosen = list(cases())
     assert len(dict(chosen)) == len(chosen), "two cases of one name"
     try:
-        servers.need(KIND)
+        (resp if KIND == "redis" else servers).need(KIND)
     except harness.Skip as reason:
         print(f"skipped: {reason}")
         sys.exit(77)

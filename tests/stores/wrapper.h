@@ -34,7 +34,7 @@ BACKEND_OTHERS
 /* For the tables of slots. */
 #define WRAPPER_CHANGES                                                                            \
 	.change_waiting = wrapper_change_waiting, .wake = wrapper_wake,                            \
-	.change_seen = wrapper_change_seen
+	.change_seen = wrapper_change_seen, .session_names = wrapper_session_names
 #define WRAPPER_SHARED                                                                             \
 	.is_shared = wrapper_is_shared, .on_duty = wrapper_on_duty, .turn = wrapper_turn,          \
 	.hold = wrapper_hold, .lease = wrapper_lease, .use = wrapper_use,                          \

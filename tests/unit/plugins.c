@@ -232,6 +232,6 @@ Test(plugins, a_url_has_no_path_and_one_name)
 	cr_expect_not(backend_is_owned("mysql://ann@h/x"));
 	cr_assert_eq(backend_name("mariadb://ann@h/x?timeout=3&passfile=/none", &name, NULL), 0);
 	cr_expect_str_eq(name, "mysql://ann@h/x");
-	cr_expect_eq(backend_name("redis://h", &name, &why), -EINVAL);
-	cr_expect(why && strstr(why, "'redis://'"));
+	cr_expect_eq(backend_name("etcd://h", &name, &why), -EINVAL);
+	cr_expect(why && strstr(why, "'etcd://'"));
 }

@@ -142,7 +142,7 @@ Test(url, what_is_wrong_is_told)
 	static const struct {
 		const char *text, *word;
 	} cases[] = {
-		{ "redis://h/0", "mysql://" },
+		{ "etcd://h/0", "mysql://" },
 		{ "mysql://h:0/x", "port" },
 		{ "mysql://h:99999/x", "port" },
 		{ "mysql://h:1x/x", "port" },

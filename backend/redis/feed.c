@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: MIT */
+#include "backend/redis/feed.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "backend/redis/mounts.h"
+#include "backend/redis/pack.h"
+#include "backend/redis/read.h"
+#include "backend/redis/slots.h"
+#include "backend/base/cleanup.h"
+
+/* What the state after the commit has told of a note. */
+static void take_described(struct backend_feed *feed, struct bytes extra)
+{
+	long long first, end;
+	int size = 0;
+
+	if (feed->what == BACKEND_FEED_ENTRY) {
+		feed->parent = feed->ino;
+		feed->path = extra.size ? extra : (struct bytes){ 0 };
+	} else if (feed->what == BACKEND_FEED_NODE) {
+		feed->node = feed->ino;
+	} else if (feed->what == BACKEND_FEED_ROWS && extra.data &&
+		   sscanf(extra.data, "%lld %lld%n", &first, &end, &size) == 2) {
+		struct bytes ino = bytes_make(extra.data + size + 1, extra.size - (size_t)size - 1);
+
+		feed->first = first;
+		feed->end = end;
+		if (!feed->dated && ino.size == 8)
+			feed->node = (uint64_t)key_take_number(&ino);
+	}
+}
+
+/* Each note of an entry of the stream, unless it is this mount's own. */
+static int each_note(const struct redis *store, const struct reply *entry, backend_feed_fn *fn,
+		     void *arg)
+{
+	const struct reply *fields = reply_at(entry, 1);
+	const uint64_t n = strtoull(reply_at(entry, 0)->text.data, NULL, 10);
+	const uint64_t mount = (uint64_t)reply_number(reply_at(fields, 1));
+	const int64_t pid = reply_number(reply_at(fields, 3));
+	const int64_t at = reply_number(reply_at(fields, 5));
+	int r = 0;
+
+	if (mount == store->number)
+		return 0;
+	for (size_t i = 6; r == 0 && i + 3 < fields->count; i += 4) {
+		struct backend_feed feed;
+
+		r = unpack_note(reply_bytes(reply_at(fields, i + 1)), &feed);
+		if (r < 0)
+			return r;
+		take_described(&feed, reply_bytes(reply_at(fields, i + 3)));
+		feed.n = n;
+		feed.mount = mount;
+		feed.pid = pid;
+		feed.at = at;
+		r = fn(arg, &feed);
+	}
+	return r;
+}
+
+static uint64_t number_of(const struct reply *entry)
+{
+	const char *id = reply_at(entry, 0)->text.data;
+
+	return id ? strtoull(id, NULL, 10) : 0;
+}
+
+static int add_one(void *arg, const struct backend_feed *feed)
+{
+	return feed_add(arg, feed);
+}
+
+int redis_feed_take(struct redis *store, const struct reply *entries)
+{
+	int r = 0;
+
+	pthread_mutex_lock(&store->state.lock);
+	for (size_t i = 0; r == 0 && i < entries->count; i++) {
+		const uint64_t n = number_of(reply_at(entries, i));
+
+		/* An entry may be one of several of its commit; the last may be read twice. */
+		if (n >= store->state.seen && n > store->state.known)
+			r = each_note(store, reply_at(entries, i), add_one, &store->state.waiting);
+		if (r == 0)
+			store->state.seen = MAX(store->state.seen, n);
+	}
+	store->state.stirred = true;
+	pthread_cond_broadcast(&store->state.moved);
+	pthread_mutex_unlock(&store->state.lock);
+	return r;
+}
+
+struct feed_listing {
+	backend_feed_fn *fn;
+	void *arg;
+	uint64_t n;
+	bool removal, loss;
+};
+
+static int list_one(void *arg, const struct backend_feed *feed)
+{
+	struct feed_listing *listing = arg;
+
+	listing->removal |= feed->what == BACKEND_FEED_NODE && feed->gone;
+	return listing->loss ? 0 : listing->fn(listing->arg, feed);
+}
+
+static int list_page(struct backend *backend, struct backend_snapshot *snapshot,
+		     struct feed_listing *listing, bool *ret_more)
+{
+	_cleanup_(reading_done) struct reading reading = reading_in(backend, snapshot);
+	const struct reply *entries;
+	struct bytes none;
+	int r = reading_one(&reading, "notes #a", OP(.at = (int64_t)listing->n), 0, &none);
+
+	entries = reading_answer(&reading, 0);
+	*ret_more = entries->count > 0;
+	for (size_t i = 0; r == 0 && i < entries->count; i++) {
+		listing->n = number_of(reply_at(entries, i));
+		r = each_note(redis_of(backend), reply_at(entries, i), list_one, listing);
+	}
+	return r;
+}
+
+int redis_feed_list(struct backend *backend, struct backend_snapshot *snapshot, backend_feed_fn *fn,
+		    void *arg)
+{
+	struct redis *store = redis_of(backend);
+	struct feed_listing listing = { .fn = fn, .arg = arg };
+	struct backend_feed anything = { .what = BACKEND_FEED_ANYTHING };
+	bool more = true;
+	int r = 0;
+
+	if (!redis_is_mount(store))
+		return 0;
+	pthread_mutex_lock(&store->state.lock);
+	listing.n = store->state.known;
+	listing.loss = store->state.lost_notes;
+	pthread_mutex_unlock(&store->state.lock);
+	anything.n = listing.n;
+	if (listing.loss)
+		r = fn(arg, &anything);
+	while (r == 0 && more)
+		r = list_page(backend, snapshot, &listing, &more);
+	pthread_mutex_lock(&store->state.lock);
+	store->state.listed_loss = listing.loss;
+	store->state.listed_removal = listing.removal || listing.loss;
+	pthread_mutex_unlock(&store->state.lock);
+	return MIN(r, 0);
+}
+
+void redis_feed_done(struct backend *backend, uint64_t n)
+{
+	struct redis *store = redis_of(backend);
+	bool tell;
+
+	if (!redis_is_mount(store))
+		return;
+	pthread_mutex_lock(&store->state.lock);
+	store->state.known = MAX(store->state.known, n);
+	store->state.lost_notes &= !store->state.listed_loss;
+	redis_feed_again(store);
+	tell = store->state.listed_removal;
+	pthread_mutex_unlock(&store->state.lock);
+	/* A removed file goes for good when all know; anything else can wait (watch.c). */
+	if (tell)
+		redis_beat(store, -1);
+}

@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: MIT */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "backend/redis/read.h"
+#include "backend/redis/slots.h"
+#include "backend/redis/watch.h"
+#include "backend/base/array.h"
+#include "backend/base/cleanup.h"
+
+enum {
+	QUIET_MS = 100, /* that a key is not written before it is compared as a whole */
+	LATEST_MS = 2000,
+	COST = 50, /* part of the time that comparing may take */
+	TOGETHER = 256,
+};
+
+void suspects_done(struct suspects *suspects)
+{
+	for (size_t i = 0; i < suspects->count; i++)
+		free(suspects->items[i].key);
+	free(suspects->items);
+	*suspects = (struct suspects){ 0 };
+}
+
+int suspects_tell(struct suspects *suspects, struct bytes key)
+{
+	const int64_t now = redis_now();
+	struct suspect *suspect = NULL;
+
+	for (size_t i = 0; i < suspects->count && !suspect; i++)
+		if (bytes_equal(bytes_make(suspects->items[i].key, suspects->items[i].size), key))
+			suspect = &suspects->items[i];
+	if (!suspect) {
+		if (ARRAY_ROOM(suspects->items, suspects->count, suspects->room) < 0)
+			return -ENOMEM;
+		suspect = &suspects->items[suspects->count];
+		*suspect = (struct suspect){ .key = bytes_dup(key), .size = key.size };
+		if (!suspect->key)
+			return -ENOMEM;
+		suspects->count++;
+	}
+	if (!suspect->first)
+		suspect->first = now;
+	suspect->due = 0;
+	return 0;
+}
+
+int64_t suspects_due(const struct suspects *suspects)
+{
+	int64_t due = INT64_MAX;
+
+	for (size_t i = 0; i < suspects->count; i++)
+		due = MIN(due, MAX(suspects->items[i].due,
+				   suspects->items[i].due ? suspects->rest_until : 0));
+	return due;
+}
+
+static void note_hash(struct redis *store, uint64_t hash)
+{
+	store->own[hash % REDIS_OWN].key = hash;
+	store->own[hash % REDIS_OWN].at = redis_now();
+}
+
+/* The list has the key's hash with a suffix. */
+void redis_note_own(struct redis *store, uint64_t key)
+{
+	note_hash(store, key);
+	note_hash(store, call_hash_on(key, BYTES(":list")));
+}
+
+/* The hash of a session and a key is that of both with a colon between them, as in Redis. */
+static bool is_own(const struct redis *store, struct bytes key)
+{
+	const size_t before = strlen(store->prefix);
+	const char *colon =
+		key.size > before ? memchr(key.data + before, ':', key.size - before) : NULL;
+	const size_t at = colon ? (size_t)(colon - key.data) : 0;
+	const uint64_t hash = colon ? call_key_hash(bytes_make(key.data + before, at - before),
+						    bytes_make(colon + 1, key.size - at - 1)) :
+				      0;
+
+	return colon && store->own[hash % REDIS_OWN].key == hash &&
+	       store->own[hash % REDIS_OWN].at + QUIET_MS > redis_now();
+}
+
+/* What has been found changed by a call of the script with these words: how many keys. */
+static int ask_found(struct redis *store, struct words *words)
+{
+	_cleanup_(reply_done) struct reply reply = { 0 };
+	struct call call = { .store = store, .head = *words };
+	int r = words->count > 2 ? redis_call(store, &call, &reply) : 0;
+
+	call_done(&call);
+	*words = (struct words){ 0 };
+	return r < 0 ? r : (int)reply_number(&reply);
+}
+
+int suspects_check(struct suspects *suspects, struct redis *store, int64_t now)
+{
+	struct words quick = { 0 }, whole = { 0 };
+	size_t kept = 0;
+	int64_t began;
+	int found, changed;
+
+	words_str(&quick, "check");
+	words_str(&quick, "0");
+	words_str(&whole, "check");
+	words_str(&whole, "1");
+	for (size_t i = 0; i < suspects->count; i++) {
+		struct suspect *suspect = &suspects->items[i];
+		const struct bytes key = bytes_make(suspect->key, suspect->size);
+
+		if (!suspect->due) {
+			if (!is_own(store, key))
+				words_add(&quick, key);
+			suspect->due = MIN(now + QUIET_MS, suspect->first + LATEST_MS);
+		} else if (suspect->due <= now && suspects->rest_until <= now &&
+			   whole.count < TOGETHER) {
+			words_add(&whole, key);
+			free(suspect->key);
+			continue;
+		}
+		suspects->items[kept++] = *suspect;
+	}
+	suspects->count = kept;
+	found = ask_found(store, &quick);
+	began = redis_now();
+	changed = ask_found(store, &whole);
+	suspects->rest_until = redis_now() + (redis_now() - began) * COST;
+	return found < 0 ? found : changed < 0 ? changed : found + changed;
+}
+
+/* All. */
+
+struct sweep {
+	struct redis *store;
+	struct words sessions;
+	int found;
+};
+
+static int sweep_prints(struct sweep *sweep)
+{
+	_cleanup_(buf_done) struct buf cursor = { 0 };
+	int r = buf_append_str(&cursor, "0");
+
+	do {
+		_cleanup_(reply_done) struct reply reply = { 0 };
+		struct call call = { .store = sweep->store };
+
+		words_str(&call.head, "prints");
+		words_add(&call.head, buf_bytes(&cursor));
+		if (r == 0)
+			r = sweep->store->watch.stop ? -EINTR :
+						       redis_call(sweep->store, &call, &reply);
+		call_done(&call);
+		sweep->found += (int)reply_number(reply_at(&reply, 1));
+		buf_clear(&cursor);
+		if (r == 0)
+			r = buf_append_bytes(&cursor, reply_bytes(reply_at(&reply, 0)));
+	} while (r == 0 && !bytes_equal(buf_bytes(&cursor), BYTES("0")));
+	return r;
+}
+
+static int sweep_sessions(struct sweep *sweep)
+{
+	int r = sweep->store->watch.stop ? -EINTR : ask_found(sweep->store, &sweep->sessions);
+
+	sweep->found += MAX(r, 0);
+	return MIN(r, 0);
+}
+
+static int sweep_session(void *arg, struct bytes session)
+{
+	struct sweep *sweep = arg;
+
+	if (!sweep->sessions.count) {
+		words_str(&sweep->sessions, "members");
+		words_str(&sweep->sessions, "");
+	}
+	words_add(&sweep->sessions, session);
+	return sweep->sessions.count < TOGETHER ? 0 : sweep_sessions(sweep);
+}
+
+/* Whether the walk over all keys will find those that nobody knows (BACKEND_UNADOPTED). */
+static int is_walked(struct redis *store, bool *ret_walked)
+{
+	struct backend_snapshot snapshot = { .flags = BACKEND_ANYWAY, .n = -1 };
+	_cleanup_(reading_done) struct reading reading = reading_in(&store->backend, &snapshot);
+	struct bytes value;
+	int r = reading_one(&reading, "get [Tn]", OP(.name = BYTES(BACKEND_UNADOPTED)), -ENOENT,
+			    &value);
+
+	*ret_walked = r == 0;
+	return r == -ENOENT ? 0 : r;
+}
+
+int suspects_sweep(struct redis *store)
+{
+	struct sweep sweep = { .store = store };
+	bool walked = false;
+	int r = sweep_prints(&sweep);
+
+	if (r == 0)
+		r = is_walked(store, &walked);
+	if (r == 0 && !walked)
+		r = redis_session_names(&store->backend, sweep_session, &sweep);
+	if (r == 0)
+		r = sweep_sessions(&sweep);
+	words_done(&sweep.sessions);
+	return r < 0 ? r : sweep.found;
+}

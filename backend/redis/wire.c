@@ -1,0 +1,563 @@
+/* SPDX-License-Identifier: MIT */
+#include "backend/redis/wire.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <openssl/err.h>
+#include <openssl/ssl.h>
+#include <openssl/x509v3.h>
+#include <poll.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <time.h>
+
+#include "backend/base/cleanup.h"
+#include "backend/base/descriptor.h"
+
+enum {
+	READ_SIZE = 64 * 1024,
+	NESTED_MAX = 8,	      /* lists in lists */
+	LENGTH_MAX = 1 << 29, /* of a text; a server sends no longer one */
+	NUMBER_SIZE = 24,
+};
+
+struct wire {
+	int fd;
+	SSL_CTX *context;
+	BIO_METHOD *method;
+	SSL *ssl;
+	struct buf in;
+	size_t at; /* so far it was taken */
+};
+
+int64_t redis_now(void)
+{
+	struct timespec time;
+
+	clock_gettime(CLOCK_MONOTONIC, &time);
+	return (int64_t)time.tv_sec * 1000 + time.tv_nsec / 1000000;
+}
+
+void redis_pause(int milliseconds)
+{
+	poll(NULL, 0, milliseconds);
+}
+
+void wire_free(struct wire *wire)
+{
+	if (!wire)
+		return;
+	SSL_free(wire->ssl);
+	BIO_meth_free(wire->method);
+	SSL_CTX_free(wire->context);
+	if (wire->fd >= 0)
+		close(wire->fd);
+	buf_done(&wire->in);
+	free(wire);
+}
+
+static void wire_freep(struct wire **wire)
+{
+	wire_free(*wire);
+}
+
+int wire_fd(const struct wire *wire)
+{
+	return wire->fd;
+}
+
+bool wire_has(const struct wire *wire)
+{
+	return wire->at < wire->in.size || (wire->ssl && SSL_pending(wire->ssl) > 0);
+}
+
+static int wire_wait(const struct wire *wire, short events, int64_t until)
+{
+	struct pollfd fd = { .fd = wire->fd, .events = events };
+	int64_t left = until - redis_now();
+	int r = poll(&fd, 1, (int)(left < 0 ? 0 : MIN(left, INT64_C(86400000))));
+
+	return r > 0 || (r < 0 && errno == EINTR) ? 0 : -ENOTCONN;
+}
+
+/* What TLS wants before it goes on. */
+static int wire_wait_tls(const struct wire *wire, int result, int64_t until)
+{
+	switch (SSL_get_error(wire->ssl, result)) {
+	case SSL_ERROR_WANT_READ:
+		return wire_wait(wire, POLLIN, until);
+	case SSL_ERROR_WANT_WRITE:
+		return wire_wait(wire, POLLOUT, until);
+	default:
+		return -ENOTCONN;
+	}
+}
+
+/* Some bytes, at least one. */
+static ssize_t wire_some(struct wire *wire, char *data, size_t size, int64_t until)
+{
+	for (;;) {
+		int r = wire->ssl ? SSL_read(wire->ssl, data, (int)size) :
+				    (int)recv(wire->fd, data, size, 0);
+
+		if (r > 0)
+			return r;
+		if (wire->ssl)
+			r = wire_wait_tls(wire, r, until);
+		else if (r < 0 && (errno == EAGAIN || errno == EINTR))
+			r = wire_wait(wire, POLLIN, until);
+		else
+			return -ENOTCONN;
+		if (r < 0)
+			return r;
+	}
+}
+
+int wire_send(struct wire *wire, struct bytes bytes, int64_t until)
+{
+	while (bytes.size) {
+		int size = (int)MIN(bytes.size, (size_t)1 << 30);
+		int r = wire->ssl ? SSL_write(wire->ssl, bytes.data, size) :
+				    (int)send(wire->fd, bytes.data, (size_t)size, MSG_NOSIGNAL);
+
+		if (r > 0) {
+			bytes = bytes_make(bytes.data + r, bytes.size - (size_t)r);
+			continue;
+		}
+		if (wire->ssl)
+			r = wire_wait_tls(wire, r, until);
+		else if (errno == EAGAIN || errno == EINTR)
+			r = wire_wait(wire, POLLOUT, until);
+		else
+			r = -ENOTCONN;
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+/* Commands, and what replies are. */
+
+void words_add(struct words *words, struct bytes word)
+{
+	if (words->error == 0)
+		words->error = buf_printf(&words->buf, "$%zu\r\n", word.size);
+	if (words->error == 0)
+		words->error = buf_append_bytes(&words->buf, word);
+	if (words->error == 0)
+		words->error = buf_append_str(&words->buf, "\r\n");
+	words->count++;
+}
+
+void words_str(struct words *words, const char *word)
+{
+	words_add(words, bytes_str(word));
+}
+
+void words_number(struct words *words, int64_t number)
+{
+	char text[24];
+
+	words_add(words,
+		  bytes_make(text, (size_t)snprintf(text, sizeof(text), "%" PRId64, number)));
+}
+
+void words_done(struct words *words)
+{
+	buf_done(&words->buf);
+	*words = (struct words){ 0 };
+}
+
+void words_join(struct words *words, const struct words *more)
+{
+	if (words->error == 0)
+		words->error = more->error < 0 ?
+				       more->error :
+				       buf_append_bytes(&words->buf, buf_bytes(&more->buf));
+	words->count += more->count;
+}
+
+int words_command(const struct words *const *all, size_t count, struct buf *buf)
+{
+	size_t words = 0;
+	int r;
+
+	for (size_t i = 0; i < count; i++)
+		words += all[i]->count;
+	r = buf_printf(buf, "*%zu\r\n", words);
+	for (size_t i = 0; r == 0 && i < count; i++)
+		r = all[i]->error < 0 ? all[i]->error :
+					buf_append_bytes(buf, buf_bytes(&all[i]->buf));
+	return r;
+}
+
+void reply_done(struct reply *reply)
+{
+	for (size_t i = 0; i < reply->count; i++)
+		reply_done(&reply->items[i]);
+	free(reply->items);
+	buf_done(&reply->text);
+	*reply = (struct reply){ 0 };
+}
+
+const struct reply *reply_at(const struct reply *reply, size_t i)
+{
+	static const struct reply nil = { 0 };
+
+	return i < reply->count ? &reply->items[i] : &nil;
+}
+
+struct bytes reply_bytes(const struct reply *reply)
+{
+	if (reply->type != REPLY_TEXT && reply->type != REPLY_ERROR)
+		return (struct bytes){ 0 };
+	return bytes_make(reply->text.data ? reply->text.data : "", reply->text.size);
+}
+
+int64_t reply_number(const struct reply *reply)
+{
+	return reply->type == REPLY_NUMBER ? reply->number :
+	       reply->text.data		   ? strtoll(reply->text.data, NULL, 10) :
+					     0;
+}
+
+bool reply_is(const struct reply *reply, const char *text)
+{
+	return reply->type == REPLY_TEXT && bytes_equal(buf_bytes(&reply->text), bytes_str(text));
+}
+
+/* Reading them. */
+
+static int wire_fill(struct wire *wire, int64_t until)
+{
+	ssize_t size;
+
+	if (wire->at) {
+		buf_consume(&wire->in, wire->at);
+		wire->at = 0;
+	}
+	if (buf_reserve(&wire->in, READ_SIZE) < 0)
+		return -ENOMEM;
+	size = wire_some(wire, wire->in.data + wire->in.size, READ_SIZE, until);
+	if (size < 0)
+		return (int)size;
+	wire->in.size += (size_t)size;
+	return 0;
+}
+
+/* A line without its end, borrowed until the next read. */
+static int wire_line(struct wire *wire, int64_t until, struct bytes *ret_line)
+{
+	for (size_t seen = 0;;) {
+		const char *from = wire->in.data + wire->at;
+		size_t size = wire->in.size - wire->at;
+		const char *end = size > seen ? memchr(from + seen, '\n', size - seen) : NULL;
+		int r;
+
+		if (end && end > from && end[-1] == '\r') {
+			*ret_line = bytes_make(from, (size_t)(end - from) - 1);
+			wire->at += (size_t)(end - from) + 1;
+			return 0;
+		}
+		seen = size;
+		r = size > READ_SIZE ? -EPROTO : wire_fill(wire, until);
+		if (r < 0)
+			return r;
+	}
+}
+
+static int wire_exact(struct wire *wire, size_t size, int64_t until, struct buf *ret_text)
+{
+	int r = buf_reserve(ret_text, size + 1);
+
+	while (r == 0 && ret_text->size < size) {
+		size_t there = MIN(wire->in.size - wire->at, size - ret_text->size);
+		ssize_t more = (ssize_t)there;
+
+		if (there) {
+			memcpy(ret_text->data + ret_text->size, wire->in.data + wire->at, there);
+			wire->at += there;
+		} else {
+			more = wire_some(wire, ret_text->data + ret_text->size,
+					 size - ret_text->size, until);
+		}
+		if (more < 0)
+			return (int)more;
+		ret_text->size += (size_t)more;
+	}
+	if (r == 0)
+		ret_text->data[size] = '\0';
+	while (r == 0 && wire->in.size - wire->at < 2)
+		r = wire_fill(wire, until);
+	wire->at += r == 0 ? 2 : 0;
+	return r;
+}
+
+static int wire_reply(struct wire *wire, int64_t until, unsigned depth, struct reply *ret_reply)
+{
+	char number[NUMBER_SIZE] = "";
+	struct bytes line;
+	int64_t size;
+	int r = wire_line(wire, until, &line);
+	char type;
+
+	if (r < 0)
+		return r;
+	if (!line.size || depth > NESTED_MAX)
+		return -EPROTO;
+	type = *line.data;
+	line = bytes_make(line.data + 1, line.size - 1);
+	memcpy(number, line.data, MIN(line.size, sizeof(number) - 1));
+	size = strtoll(number, NULL, 10);
+	switch (type) {
+	case '+':
+	case '-':
+		ret_reply->type = type == '+' ? REPLY_TEXT : REPLY_ERROR;
+		r = buf_append_bytes(&ret_reply->text, line);
+		return r < 0 ? r : buf_printf(&ret_reply->text, "%s", "");
+	case ':':
+		ret_reply->type = REPLY_NUMBER;
+		ret_reply->number = size;
+		return 0;
+	case '$':
+		ret_reply->type = size < 0 ? REPLY_NIL : REPLY_TEXT;
+		return size < 0		 ? 0 :
+		       size > LENGTH_MAX ? -EPROTO :
+					   wire_exact(wire, (size_t)size, until, &ret_reply->text);
+	case '*':
+		ret_reply->type = size < 0 ? REPLY_NIL : REPLY_LIST;
+		if (size <= 0)
+			return 0;
+		ret_reply->items = calloc((size_t)size, sizeof(*ret_reply->items));
+		if (!ret_reply->items)
+			return -ENOMEM;
+		for (; r == 0 && ret_reply->count < (size_t)size; ret_reply->count++)
+			r = wire_reply(wire, until, depth + 1, &ret_reply->items[ret_reply->count]);
+		return r;
+	default:
+		return -EPROTO;
+	}
+}
+
+int wire_read(struct wire *wire, int64_t until, struct reply *ret_reply)
+{
+	struct reply reply = { 0 };
+	int r = wire_reply(wire, until, 0, &reply);
+
+	if (r < 0)
+		reply_done(&reply);
+	else
+		*ret_reply = reply;
+	return r == -EPROTO ? -ENOTCONN : r;
+}
+
+int wire_ask(struct wire *wire, const struct words *words, int64_t until, struct reply *ret_reply)
+{
+	_cleanup_(buf_done) struct buf command = { 0 };
+	int r = words_command(&words, 1, &command);
+
+	if (r == 0)
+		r = wire_send(wire, buf_bytes(&command), until);
+	return r < 0 ? r : wire_read(wire, until, ret_reply);
+}
+
+int wire_ask_str(struct wire *wire, int64_t until, struct reply *ret_reply, ...)
+{
+	_cleanup_(words_done) struct words words = { 0 };
+	va_list list;
+
+	va_start(list, ret_reply);
+	for (const char *word; (word = va_arg(list, const char *));)
+		words_str(&words, word);
+	va_end(list);
+	return wire_ask(wire, &words, until, ret_reply);
+}
+
+/* Connecting. */
+
+static int connect_to(struct wire *wire, const struct sockaddr *address, socklen_t size, int family,
+		      int64_t until)
+{
+	const int on = 1;
+	socklen_t length = sizeof(int);
+	int error = 0;
+
+	wire->fd = descriptor_above(socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+	if (wire->fd < 0)
+		return -errno;
+	if (family != AF_UNIX) {
+		setsockopt(wire->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+		setsockopt(wire->fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
+	}
+	if (connect(wire->fd, address, size) == 0)
+		return 0;
+	if (errno != EINPROGRESS)
+		return -errno;
+	if (wire_wait(wire, POLLOUT, until) < 0)
+		return -ETIMEDOUT;
+	getsockopt(wire->fd, SOL_SOCKET, SO_ERROR, &error, &length);
+	return -error;
+}
+
+static int connect_socket(struct wire *wire, const struct url *url, int64_t until)
+{
+	const char *path = url->socket ? url->socket : "/var/run/redis/redis-server.sock";
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+
+	if (strlen(path) >= sizeof(address.sun_path))
+		return -ENAMETOOLONG;
+	memcpy(address.sun_path, path, strlen(path) + 1);
+	return connect_to(wire, (const struct sockaddr *)&address, sizeof(address), AF_UNIX, until);
+}
+
+static int connect_host(struct wire *wire, const char *host, unsigned port, int64_t until)
+{
+	struct addrinfo hints = { .ai_socktype = SOCK_STREAM }, *found, *one;
+	char service[16];
+	int r;
+
+	snprintf(service, sizeof(service), "%u", port);
+	if (getaddrinfo(host, service, &hints, &found) != 0)
+		return -EHOSTUNREACH;
+	for (r = -EHOSTUNREACH, one = found; one && r < 0; one = one->ai_next) {
+		if (wire->fd >= 0)
+			close(wire->fd);
+		r = connect_to(wire, one->ai_addr, one->ai_addrlen, one->ai_family, until);
+	}
+	freeaddrinfo(found);
+	return r;
+}
+
+static bool is_address(const char *host)
+{
+	struct in6_addr address;
+
+	return inet_pton(AF_INET, host, &address) == 1 || inet_pton(AF_INET6, host, &address) == 1;
+}
+
+static int tls_make(struct wire *wire, const struct url *url)
+{
+	wire->context = SSL_CTX_new(TLS_client_method());
+	if (!wire->context)
+		return -ENOMEM;
+	SSL_CTX_set_min_proto_version(wire->context, TLS1_2_VERSION);
+	if (url->tls != URL_TLS_VERIFY)
+		return 0;
+	SSL_CTX_set_verify(wire->context, SSL_VERIFY_PEER, NULL);
+	return (url->ca ? SSL_CTX_load_verify_locations(wire->context, url->ca, NULL) :
+			  SSL_CTX_set_default_verify_paths(wire->context)) == 1 ?
+		       0 :
+		       -EKEYREJECTED;
+}
+
+/* OpenSSL's own way to write to a socket raises SIGPIPE when the server has gone. */
+static int tls_write(BIO *bio, const char *data, int size)
+{
+	int r = (int)send((int)BIO_get_fd(bio, NULL), data, (size_t)size, MSG_NOSIGNAL);
+
+	BIO_clear_retry_flags(bio);
+	if (r < 0 && (errno == EAGAIN || errno == EINTR))
+		BIO_set_retry_write(bio);
+	return r;
+}
+
+static int tls_attach(struct wire *wire)
+{
+	const BIO_METHOD *plain = BIO_s_socket();
+	BIO *bio;
+
+	wire->method = BIO_meth_new(BIO_TYPE_SOCKET, "socket");
+	if (!wire->method)
+		return -ENOMEM;
+	BIO_meth_set_write(wire->method, tls_write);
+	BIO_meth_set_read(wire->method, BIO_meth_get_read(plain));
+	BIO_meth_set_ctrl(wire->method, BIO_meth_get_ctrl(plain));
+	BIO_meth_set_create(wire->method, BIO_meth_get_create(plain));
+	BIO_meth_set_destroy(wire->method, BIO_meth_get_destroy(plain));
+	bio = BIO_new(wire->method);
+	if (!bio)
+		return -ENOMEM;
+	BIO_set_fd(bio, wire->fd, BIO_NOCLOSE);
+	SSL_set_bio(wire->ssl, bio, bio);
+	return 0;
+}
+
+static int tls_begin(struct wire *wire, const struct url *url, const char *host, int64_t until,
+		     char **ret_why)
+{
+	int r = tls_make(wire, url);
+
+	if (r == 0 && !(wire->ssl = SSL_new(wire->context)))
+		r = -ENOMEM;
+	if (r < 0)
+		return str_explain(ret_why, r, "cannot use the certificates in %s",
+				   url->ca ? url->ca : "the system's folder");
+	SSL_set_mode(wire->ssl,
+		     SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+	if (url->tls == URL_TLS_VERIFY &&
+	    (is_address(host) ? X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(wire->ssl), host) :
+				SSL_set1_host(wire->ssl, host)) != 1)
+		return -ENOMEM;
+	if (!is_address(host))
+		SSL_set_tlsext_host_name(wire->ssl, host);
+	r = tls_attach(wire);
+	if (r < 0)
+		return r;
+	while (r == 0) {
+		int done = SSL_connect(wire->ssl);
+
+		if (done == 1)
+			return 0;
+		r = wire_wait_tls(wire, done, until);
+	}
+	if (SSL_get_verify_result(wire->ssl) != X509_V_OK)
+		return str_explain(ret_why, -EKEYREJECTED,
+				   "the certificate of %s is not trusted: %s", host,
+				   X509_verify_cert_error_string(SSL_get_verify_result(wire->ssl)));
+	return str_explain(ret_why, -EPROTO,
+			   "%s does not speak TLS: write tls=off for a server without", host);
+}
+
+int wire_open(const struct url *url, const char *host, unsigned port, int64_t until,
+	      struct wire **ret_wire, char **ret_why)
+{
+	_cleanup_(wire_freep) struct wire *wire = calloc(1, sizeof(*wire));
+	int r;
+
+	if (!wire)
+		return -ENOMEM;
+	wire->fd = -1;
+	r = host ? connect_host(wire, host, port, until) : connect_socket(wire, url, until);
+	if (r < 0)
+		return str_explain(ret_why, r, "cannot connect to %s: %s",
+				   host	       ? host :
+				   url->socket ? url->socket :
+						 "the server's socket",
+				   strerror(-r));
+	if (host && url->tls != URL_TLS_OFF)
+		r = tls_begin(wire, url, host, until, ret_why);
+	if (r == 0)
+		*ret_wire = steal_ptr(wire);
+	return r;
+}
+
+int wire_prepare(const struct url *url, char **ret_why)
+{
+	struct wire wire = { .fd = -1 };
+	int r = 0;
+
+	if (url->tls != URL_TLS_OFF)
+		r = tls_make(&wire, url);
+	SSL_CTX_free(wire.context);
+	if (r < 0)
+		return str_explain(ret_why, r, "cannot use the certificates in %s",
+				   url->ca ? url->ca : "the system's folder");
+	return 0;
+}
