@@ -178,23 +178,18 @@ static int claim(const struct access_place *place, int fd)
 	return S_ISREG(st.st_mode) && st.st_ino == named.st_ino ? 0 : -EAGAIN;
 }
 
-/* The process that made it holds its lock as long as it lives. */
-static void clear_away(const struct access_place *place)
-{
-	_cleanup_(closep) int fd =
-		open_beneath(place->access, place->fd, place->name, O_RDONLY | O_NONBLOCK, 0);
-
-	if (fd >= 0 && claim(place, fd) == 0)
-		unlinkat(place->fd, place->name, 0);
-}
-
 static int make_claimed(const struct access_place *place, mode_t mode, struct access_file *file)
 {
 	const int flags = O_WRONLY | O_CREAT | O_EXCL;
 	int r = mount_open(place, flags, mode, file);
 
 	if (r == -EEXIST && !(file->access->beside && file->access->is_beside(file))) {
-		clear_away(place);
+		_cleanup_(closep) int fd = open_beneath(place->access, place->fd, place->name,
+							O_RDONLY | O_NONBLOCK, 0);
+
+		/* The process that made it holds its lock as long as it lives. */
+		if (fd >= 0 && claim(place, fd) == 0)
+			unlinkat(place->fd, place->name, 0);
 		r = mount_open(place, flags, mode, file);
 	}
 	if (r < 0)
