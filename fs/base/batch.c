@@ -225,6 +225,17 @@ void batch_piece_put(struct batch *batch, uint64_t ino, int64_t index, int64_t s
 	PUT(batch, BACKEND_PIECE_PUT, .ino = ino, .at = index, .seq = seq, .data = data);
 }
 
+void batch_pieces_put(struct batch *batch, uint64_t ino, int64_t index, int64_t *seq,
+		      struct bytes data)
+{
+	enum { MOST = 1 << 20 };
+
+	for (size_t part; data.size; data = bytes_make(data.data + part, data.size - part)) {
+		part = MIN(data.size, (size_t)MOST);
+		batch_piece_put(batch, ino, index, (*seq)++, bytes_make(data.data, part));
+	}
+}
+
 void batch_piece_delete(struct batch *batch, uint64_t ino, int64_t index, int64_t seq)
 {
 	PUT(batch, BACKEND_PIECE_DELETE, .ino = ino, .at = index, .to = INT64_MAX, .seq = seq);
