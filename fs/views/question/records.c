@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "fs/views/question/look.h"
+#include "fs/base/look.h"
 #include "fs/views/question/parts.h"
 #include "fs/views/question/shapes.h"
 #include "backend/base/cleanup.h"

@@ -6,7 +6,7 @@
 #include <time.h>
 
 #include "fs/base/dates.h"
-#include "fs/views/question/look.h"
+#include "fs/base/look.h"
 #include "fs/views/question/records.h"
 #include "fs/views/question/shapes.h"
 #include "backend/base/cleanup.h"
