@@ -258,15 +258,6 @@ static int bind_claim(struct sqlite_conn *conn, enum sqlite_sql sql, uint64_t in
 	return sqlite_conn_finish(conn, statement);
 }
 
-/* A mount that has digested the next note has digested all of the transaction. */
-static int until_all_know(struct sqlite_conn *conn, uint64_t ino)
-{
-	uint64_t last;
-	int r = sqlite_feed_last(conn, &last);
-
-	return r < 0 ? r : bind_claim(conn, SQL_CLAIM_PUT, ino, 0, last + 1);
-}
-
 static int apply_claim(struct sqlite_conn *conn, const struct backend_op *op, const char *now)
 {
 	uint64_t mount = conn->store->mounts.number;
@@ -332,6 +323,7 @@ static int apply_lease(struct sqlite_conn *conn, const struct backend_op *op, co
 
 static int apply_node_put(struct sqlite_conn *conn, const struct backend_op *op, const char *now)
 {
+	uint64_t last;
 	int r = put_node(conn, SQL_NODE_TOUCH, op->node);
 	bool touched = r == 0 && sqlite3_changes(conn->db) > 0;
 
@@ -340,9 +332,11 @@ static int apply_node_put(struct sqlite_conn *conn, const struct backend_op *op,
 		r = note_ino(conn, op->node->ino);
 	if (r == 0 && !touched)
 		r = put_node(conn, SQL_NODE_PUT, op->node);
-	if (r == 0 && !op->node->nlink && sqlite_mounts_shared(conn->store))
-		r = until_all_know(conn, op->node->ino);
-	return r;
+	if (r < 0 || op->node->nlink || !sqlite_mounts_shared(conn->store))
+		return r;
+	/* A mount that has digested the next note has digested all of the transaction. */
+	r = sqlite_feed_last(conn, &last);
+	return r < 0 ? r : bind_claim(conn, SQL_CLAIM_PUT, op->node->ino, 0, last + 1);
 }
 
 static int apply_node_set(struct sqlite_conn *conn, const struct backend_op *op, const char *now)
@@ -405,17 +399,6 @@ static int check_op(const struct sqlite *store, const struct backend_op *op)
 	return 0;
 }
 
-static int apply_op(struct sqlite_conn *conn, const struct backend_op *op, const char *now)
-{
-	const struct recipe *recipe;
-	int r = check_op(conn->store, op);
-
-	if (r < 0)
-		return r;
-	recipe = &recipes[op->type];
-	return recipe->apply ? recipe->apply(conn, op, now) : apply_recipe(conn, recipe, op, now);
-}
-
 /* Whether the next SQLITE_ROWS operations append to one list, at this time. */
 static bool are_rows(const struct backend_op *ops, size_t count)
 {
@@ -457,7 +440,12 @@ int sqlite_apply(struct sqlite_conn *conn, const struct backend_op *ops, size_t 
 {
 	/* With triggers, SQLite would hold all of them at once. */
 	bool rows = !conn->store->writer_triggers && are_rows(ops, count);
-	int r = rows ? apply_rows(conn, ops, now) : apply_op(conn, ops, now);
+	const struct recipe *recipe;
+	int r = rows ? apply_rows(conn, ops, now) : check_op(conn->store, ops);
 
-	return r < 0 ? r : rows ? SQLITE_ROWS : 1;
+	if (r < 0 || rows)
+		return r < 0 ? r : SQLITE_ROWS;
+	recipe = &recipes[ops->type];
+	r = recipe->apply ? recipe->apply(conn, ops, now) : apply_recipe(conn, recipe, ops, now);
+	return r < 0 ? r : 1;
 }
