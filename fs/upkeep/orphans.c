@@ -153,14 +153,6 @@ static void emit_delete(const struct backend_node *node, struct batch *batch)
 	batch_node_delete(batch, node->ino);
 }
 
-static int delete_one(struct tree *tree, const struct backend_node *node)
-{
-	_cleanup_(batch_done) struct batch batch = { 0 };
-
-	emit_delete(node, &batch);
-	return tree_commit(tree, &batch, BACKEND_ANYWAY | BACKEND_FREES);
-}
-
 /* Delete all of them in one transaction; those that have a path go into the trash. */
 static int delete_together(struct tree *tree, struct view *view, const struct orphans *orphans)
 {
@@ -194,21 +186,21 @@ static int trash_one(struct tree *tree, const struct backend_node *node)
 }
 
 /* On a full disk, or of several with one path: one by one, and what is large in parts. */
-static int end_one(struct tree *tree, const struct backend_node *node)
-{
-	int r = trash_one(tree, node);
-
-	if (r != -ENOSPC)
-		return r;
-	r = shed_hidden(tree, node);
-	return r < 0 ? r : delete_one(tree, node);
-}
-
 static void end_each(struct tree *tree, const struct orphans *orphans)
 {
 	for (size_t i = 0; i < orphans->count; i++) {
-		int r = end_one(tree, &orphans->node[i]);
+		const struct backend_node *node = &orphans->node[i];
+		_cleanup_(batch_done) struct batch batch = { 0 };
+		int r = trash_one(tree, node);
 
+		if (r == -ENOSPC)
+			r = shed_hidden(tree, node);
+		else if (r == 0)
+			continue;
+		if (r == 0) {
+			emit_delete(node, &batch);
+			r = tree_commit(tree, &batch, BACKEND_ANYWAY | BACKEND_FREES);
+		}
 		if (r < 0)
 			log_warning("inode %llu is unlinked, but cannot be deleted (%s); the next "
 				    "mount tries again",

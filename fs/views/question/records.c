@@ -5,6 +5,7 @@
  */
 #include "fs/views/question/records.h"
 
+#include <ctype.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -267,9 +268,7 @@ static const struct row *row_find(const struct members *members)
 struct bytes role_read(struct bytes word, char lower[static ROLE_MAX])
 {
 	for (size_t i = 0; i < word.size; i++)
-		lower[i] = word.data[i] >= 'A' && word.data[i] <= 'Z' ?
-				   (char)(word.data[i] | 0x20) :
-				   word.data[i];
+		lower[i] = (char)tolower((unsigned char)word.data[i]);
 	return role_meant(bytes_make(lower, word.size));
 }
 
