@@ -98,21 +98,13 @@ static void unescape(char *text)
 	*to = '\0';
 }
 
-/* The number behind a word of the options at the end of a line. */
-static uid_t user_in(const char *options)
-{
-	const char *user = options ? strstr(options, "user_id=") : NULL;
-
-	return user ? (uid_t)strtoul(user + strlen("user_id="), NULL, 10) : (uid_t)-1;
-}
-
 /* A line is: id parent major:minor root POINT FLAGS [more...] - TYPE SOURCE options */
 static bool line_parse(char *line, struct mount_entry *entry)
 {
 	enum { ID, PARENT, DEVICE, ROOT, POINT, FLAGS, FIELDS };
 	char *behind = strstr(line, " - ");
 	char *fields[FIELDS], *place = NULL;
-	const char *minor, *flags;
+	const char *minor, *flags, *user;
 
 	if (!behind)
 		return false;
@@ -132,10 +124,13 @@ static bool line_parse(char *line, struct mount_entry *entry)
 		.read_only = strncmp(flags, "ro", 2) == 0 && (flags[2] == ',' || !flags[2]),
 		.id = atoi(fields[ID]),
 		.device = minor ? (unsigned)strtoul(minor + 1, NULL, 10) : 0,
-		.user = user_in(strtok_r(NULL, "\n", &place)),
 	};
 	if (!entry->type || !entry->source)
 		return false;
+	/* Behind a word of the options at the end of the line. */
+	user = strtok_r(NULL, "\n", &place);
+	user = user ? strstr(user, "user_id=") : NULL;
+	entry->user = user ? (uid_t)strtoul(user + strlen("user_id="), NULL, 10) : (uid_t)-1;
 	unescape(entry->source);
 	unescape(entry->root);
 	unescape(entry->point);

@@ -91,19 +91,6 @@ static int mount_stat(const struct access_place *place, struct stat *ret_stat)
 	return fstatat(place->fd, below(place), ret_stat, AT_SYMLINK_NOFOLLOW) < 0 ? failed() : 0;
 }
 
-static int list_entry(DIR *dir, const struct dirent *entry, bool with_stat, access_entry_fn *fn,
-		      void *arg)
-{
-	struct stat st = { .st_mode = DTTOIF(entry->d_type) };
-
-	if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
-		return 0;
-	/* It was removed after it was listed. */
-	if (with_stat && fstatat(dirfd(dir), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
-		return errno == ENOENT ? 0 : failed();
-	return fn(arg, entry->d_name, &st);
-}
-
 static int mount_list(const struct access_place *place, bool with_stat, access_entry_fn *fn,
 		      void *arg)
 {
@@ -116,8 +103,16 @@ static int mount_list(const struct access_place *place, bool with_stat, access_e
 		closep(&fd);
 		return r;
 	}
-	while (r == 0 && (errno = 0, entry = readdir(dir)))
-		r = list_entry(dir, entry, with_stat, fn, arg);
+	while (r == 0 && (errno = 0, entry = readdir(dir))) {
+		struct stat st = { .st_mode = DTTOIF(entry->d_type) };
+
+		if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
+			continue;
+		if (!with_stat || fstatat(dirfd(dir), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0)
+			r = fn(arg, entry->d_name, &st);
+		else if (errno != ENOENT) /* removed after it was listed */
+			r = failed();
+	}
 	if (r == 0 && errno)
 		r = failed();
 	closedir(dir);
