@@ -10,6 +10,7 @@
 #include "backend/sql/triggers.h"
 #include "backend/sql/slots.h"
 #include "backend/base/cleanup.h"
+#include "backend/base/thread.h"
 
 enum {
 	POLL_MS = 20, /* while others are there, or were heard of a moment ago */
@@ -173,7 +174,7 @@ static void *watch(void *arg)
 
 int sql_watch_start(struct sql *store)
 {
-	int r = -pthread_create(&store->watch.thread, NULL, watch, store);
+	int r = thread_start(&store->watch.thread, watch, store);
 
 	store->watch.running = r == 0;
 	return r;

@@ -56,6 +56,7 @@
 #include "fs/cache/state.h"
 #include "fs/cache/notice.h"
 #include "backend/base/array.h"
+#include "backend/base/thread.h"
 #include "backend/base/tick.h"
 
 struct missed {
@@ -506,8 +507,8 @@ int notifiers_start(struct tree *tree)
 
 	tree->cache->stop = false;
 	for (size_t i = 0; r == 0 && i < NOTIFIERS; i++) {
-		r = -pthread_create(&tree->cache->notifier[i].thread, NULL, notifier_run,
-				    &tree->cache->notifier[i]);
+		r = thread_start(&tree->cache->notifier[i].thread, notifier_run,
+				 &tree->cache->notifier[i]);
 		if (r < 0)
 			stop(tree, i);
 	}

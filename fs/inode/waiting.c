@@ -7,6 +7,7 @@
 #include "fs/inode/commit.h"
 #include "fs/inode/inodes.h"
 #include "backend/base/log.h"
+#include "backend/base/thread.h"
 #include "backend/base/tick.h"
 
 enum {
@@ -319,7 +320,7 @@ void taker_has(struct tree *tree, uint64_t asked, int result)
 
 int taker_start(struct tree *tree, void *run(void *arg))
 {
-	int r = -pthread_create(&tree->taker.thread, NULL, run, tree);
+	int r = thread_start(&tree->taker.thread, run, tree);
 
 	tree->taker.runs = r == 0;
 	return r;

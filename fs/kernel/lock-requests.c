@@ -14,6 +14,7 @@
 #include "backend/base/buf.h"
 #include "backend/base/cleanup.h"
 #include "backend/base/log.h"
+#include "backend/base/thread.h"
 #include "backend/base/tick.h"
 
 struct lock_requests {
@@ -289,7 +290,7 @@ int lock_requests_start(struct session *session)
 	pthread_mutex_init(&requests->lock, NULL);
 	tick_cond_init(&requests->changed);
 	session->locks = requests;
-	r = -pthread_create(&requests->thread, NULL, expire_run, session);
+	r = thread_start(&requests->thread, expire_run, session);
 	if (r < 0) {
 		session->locks = NULL;
 		free(requests);

@@ -8,6 +8,7 @@
 #include "fs/api/events.h"
 #include "fs/kernel/ops.h"
 #include "backend/base/cleanup.h"
+#include "backend/base/thread.h"
 #include "backend/base/tick.h"
 
 /* Between two rounds. */
@@ -155,7 +156,7 @@ int streams_start(struct session *session)
 	pthread_mutex_init(&streams->lock, NULL);
 	tick_cond_init(&streams->changed);
 	streams->reads_end = &streams->reads;
-	r = -pthread_create(&streams->thread, NULL, streams_run, streams);
+	r = thread_start(&streams->thread, streams_run, streams);
 	if (r < 0) {
 		free(streams);
 		return r;

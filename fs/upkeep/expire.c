@@ -22,6 +22,7 @@
 #include "fs/base/ttl.h"
 #include "fs/upkeep/upkeep.h"
 #include "backend/base/log.h"
+#include "backend/base/thread.h"
 #include "backend/base/tick.h"
 
 enum {
@@ -314,7 +315,7 @@ int expire_start(struct tree *tree)
 	int r = 0;
 
 	if (tree->options.expires && !tree->options.read_only)
-		r = -pthread_create(&tree->upkeep->expirer, NULL, expire, tree);
+		r = thread_start(&tree->upkeep->expirer, expire, tree);
 	if (r < 0)
 		tree->options.expires = false;
 	return r;

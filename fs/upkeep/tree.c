@@ -19,6 +19,7 @@
 #include "fs/write/write.h"
 #include "backend/base/log-pause.h"
 #include "backend/base/log.h"
+#include "backend/base/thread.h"
 #include "backend/base/tick.h"
 
 static int tree_ghosts_wait(struct tree *tree, int limit)
@@ -214,7 +215,7 @@ static int tree_start(struct tree *tree)
 		return r;
 	r = taker_start(tree, tree_take);
 	if (r == 0)
-		r = -pthread_create(&tree->upkeep->keeper, NULL, tree_keep, tree);
+		r = thread_start(&tree->upkeep->keeper, tree_keep, tree);
 	if (r < 0) {
 		tree->stopping = true;
 		taker_stop(tree);

@@ -21,6 +21,7 @@
 #include "backend/base/cleanup.h"
 #include "backend/base/digest.h"
 #include "backend/base/moment.h"
+#include "backend/base/thread.h"
 #include "fs/base/layout.h"
 #include "fs/base/lines.h"
 #include "src/user/stop.h"
@@ -436,7 +437,7 @@ static int run_batch(struct sync *sync, struct batch *batch)
 			r = -EIO;
 	}
 	while (r >= 0 && batch->started < MIN(batch->count, S3_LANES)) {
-		r = -pthread_create(&batch->threads[batch->started], NULL, run_lane, batch);
+		r = thread_start(&batch->threads[batch->started], run_lane, batch);
 		batch->started += r == 0;
 	}
 	if (r < 0 && !batch->started)

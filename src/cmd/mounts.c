@@ -34,13 +34,16 @@ static json_t *name_json(const char *name)
 	return name ? say_json_name(name, strlen(name)) : json_null();
 }
 
-/* Either may be 0, for not known. */
+/* Either may be 0, for not known.  A daemon may have a number still that another mount has now. */
 static bool is_seen(const struct mounts *mounts, unsigned device, long process)
 {
-	for (size_t i = 0; i < mounts->n_seen; i++)
-		if ((device && mounts->seen[i].device == device) ||
-		    (process && mounts->seen[i].process == process))
+	for (size_t i = 0; i < mounts->n_seen; i++) {
+		const struct seen *seen = &mounts->seen[i];
+
+		if (process && seen->process ? seen->process == process :
+					       device && seen->device == device)
 			return true;
+	}
 	return false;
 }
 

@@ -32,7 +32,6 @@
 #include "src/lib/sessfs.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -55,7 +54,6 @@ int sessfs_open(const char *store, const char *table, unsigned flags, struct ses
 						 .rows_only = true };
 	_cleanup_(freep) struct sessfs *sessfs = calloc(1, sizeof(*sessfs));
 	_cleanup_(freep) char *why = NULL;
-	sigset_t all, before;
 	int r;
 
 	why_begin();
@@ -63,11 +61,7 @@ int sessfs_open(const char *store, const char *table, unsigned flags, struct ses
 		return why_refuse(-EINVAL, "the path of the store is empty");
 	if (!sessfs)
 		return why_result(-ENOMEM, "%s", store);
-	/* A thread of the store must not run the program's signal handlers. */
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
 	r = backend_open(store, &options, &sessfs->backend, &why);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	if (r < 0)
 		return why ? why_refuse(r, "%s", why) : why_result(r, "%s", store);
 	why_begin(); /* forget the errors that did not matter in the end */

@@ -76,40 +76,6 @@ static long connection_of(const char *pid, const char *fd)
 	return (long)number_of_fd(pid, fd, "fuse_connection: %lld", -1);
 }
 
-/* The daemon has the device open for this connection.  Older kernels do not say for which
- * connection; there, the daemon also has the store open. */
-static bool serves(const char *pid, const struct mount_entry *entry)
-{
-	_cleanup_(closedirp) DIR *fds = open_fds(pid);
-	bool device = false, store = false;
-	char target[PATH_MAX];
-	const char *fd;
-
-	while ((fd = next_fd(fds, target))) {
-		long connection;
-
-		store |= strcmp(target, entry->source) == 0;
-		if (strcmp(target, "/dev/fuse") != 0)
-			continue;
-		connection = connection_of(pid, fd);
-		if (connection >= 0)
-			return connection == (long)entry->device;
-		device = true;
-	}
-	return device && store;
-}
-
-long holders_daemon(const struct mount_entry *entry)
-{
-	_cleanup_(closedirp) DIR *proc = opendir("/proc");
-	const struct dirent *process;
-
-	while (proc && (process = readdir(proc)))
-		if (isdigit((unsigned char)*process->d_name) && serves(process->d_name, entry))
-			return atol(process->d_name);
-	return 0;
-}
-
 /* Among the words that a process was started with. */
 static char *url_in(long pid, const char *name)
 {
@@ -128,6 +94,51 @@ static char *url_in(long pid, const char *name)
 			found = strdup(word);
 	}
 	return found;
+}
+
+/* 2: the process has the device open for this connection, and the store; 1: without the store.  The
+ * kernel gives the number of a connection to the next mount before the daemon that had it has
+ * ended.  Older kernels do not say the number. */
+static int serves(const char *pid, const struct mount_entry *entry)
+{
+	_cleanup_(freep) char *url =
+		backend_has_path(entry->source) ? NULL : url_in(atol(pid), entry->source);
+	_cleanup_(closedirp) DIR *fds = open_fds(pid);
+	bool device = false, number = false, store = url;
+	char target[PATH_MAX];
+	const char *fd;
+
+	while ((fd = next_fd(fds, target))) {
+		long connection;
+
+		store |= strcmp(target, entry->source) == 0;
+		if (strcmp(target, "/dev/fuse") != 0)
+			continue;
+		connection = connection_of(pid, fd);
+		device |= connection < 0;
+		number |= connection == (long)entry->device;
+	}
+	return store && (device || number) ? 2 : number;
+}
+
+long holders_daemon(const struct mount_entry *entry)
+{
+	_cleanup_(closedirp) DIR *proc = opendir("/proc");
+	const struct dirent *process;
+	long daemon = 0;
+	int surest = 0;
+
+	while (proc && surest < 2 && (process = readdir(proc))) {
+		int sure = isdigit((unsigned char)*process->d_name) ?
+				   serves(process->d_name, entry) :
+				   0;
+
+		if (sure <= surest)
+			continue;
+		surest = sure;
+		daemon = atol(process->d_name);
+	}
+	return daemon;
 }
 
 char *holders_url(const struct mount_entry *entry)

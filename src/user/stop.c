@@ -16,8 +16,9 @@
 #include <unistd.h>
 
 #include "backend/base/descriptor.h"
+#include "backend/base/thread.h"
 
-enum { STACK = 128 * 1024, PATIENCE_S = 5 };
+enum { PATIENCE_S = 5 };
 
 static volatile sig_atomic_t stopped_by;
 static sigset_t watched; /* by the thread */
@@ -52,29 +53,12 @@ static void *watch(void *arg)
 	}
 }
 
-/* Without the thread, a signal is still obeyed where its handler runs. */
-static void start_watching(void)
-{
-	pthread_attr_t attr;
-	pthread_t thread;
-	sigset_t all, before;
-
-	if (pthread_attr_init(&attr))
-		return;
-	pthread_attr_setstacksize(&attr, STACK);
-	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	(void)pthread_create(&thread, &attr, watch, NULL);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	pthread_attr_destroy(&attr);
-}
-
 void stop_watch(void)
 {
 	static const int numbers[] = { SIGINT, SIGTERM, SIGHUP };
 	struct sigaction action = { .sa_handler = on_signal }, before;
 	static bool watching;
+	pthread_t thread;
 
 	if (watching)
 		return;
@@ -88,7 +72,9 @@ void stop_watch(void)
 		sigaction(numbers[i], &action, NULL);
 		sigaddset(&watched, numbers[i]);
 	}
-	start_watching();
+	/* Without the thread, a signal is still obeyed where its handler runs. */
+	if (thread_start(&thread, watch, NULL) == 0)
+		pthread_detach(thread);
 }
 
 bool stop_wanted(void)

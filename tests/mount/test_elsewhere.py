@@ -210,6 +210,29 @@ def test_umount_waits_also_when_another_mount_has_got_the_number_of_the_connecti
         mount.forget()
 
 
+def test_a_mount_is_listed_with_its_own_process_though_another_one_had_its_number(box):
+    other = None
+    while not other:
+        mount = box.mount(background=True)
+        number = os.stat(mount.path).st_dev
+        os.kill(mount.pid, signal.SIGSTOP)
+        assert harness.detach(mount.path)
+        with sandbox(box) as space:
+            other = takes_number(space, box, number)
+            listed = json.loads(space.run(box.program, "mounts", "--json").stdout)
+            os.kill(mount.pid, signal.SIGCONT)
+            if other:
+                found = [each["process"] for each in listed if each["directory"] == other]
+                same(len(found), 1, "mounts there")
+                assert found[0] != mount.pid, "the process of the mount that was there before"
+                before = [each["store"] for each in listed if each["process"] == mount.pid]
+                same(before, [mount.store], "what that one still has")
+                os.kill(found[0], 0)
+                says(space.run(box.program, "umount", other), 0)
+        mount.wait_for_end()
+        mount.forget()
+
+
 def test_a_mount_that_is_refused_says_how_the_other_one_is_ended(box):
     mount = box.mount(background=True)
     with sandbox(box):

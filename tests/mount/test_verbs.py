@@ -325,6 +325,27 @@ def test_append_makes_rows_as_lines_come_and_a_signal_leaves_no_half_line(place)
         same(place.do("cat", "s/l.jsonl"), b"1\n2\n" * (len(rows) // 2), f"{place.what}: the list")
 
 
+def blocked_by(pid, task):
+    with open(f"/proc/{pid}/task/{task}/status", encoding="ascii") as file:
+        mask = next(line.split()[1] for line in file if line.startswith("SigBlk:"))
+    return {number for number in signal.valid_signals() if int(mask, 16) >> (number - 1) & 1}
+
+
+def test_only_the_first_thread_of_a_verb_takes_signals(box):
+    """In another one a handler would interrupt nothing, and the verb would go on to wait."""
+    place = Place(box, False)
+    process = place.start("append", "s/l.jsonl")
+    feed(process, b"1\n")
+    eventually(lambda: rows_of(place, "s", "l") == [b"1"], "a row")
+    numbers = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
+    tasks = os.listdir(f"/proc/{process.pid}/task")
+    taking = [task for task in tasks if numbers - blocked_by(process.pid, task)]
+    process.stdin.close()
+    same(process.wait(), 0, "the end of append")
+    assert len(tasks) > 2, tasks
+    same([task for task in taking if task != str(process.pid)], [], "other threads")
+
+
 @everywhere
 def test_many_appenders_at_once_lose_nothing(place):
     processes = [place.start("append", "s/l.jsonl") for _ in range(12)]

@@ -45,6 +45,7 @@
 #include "backend/base/descriptor.h"
 #include "backend/base/heap.h"
 #include "backend/base/log.h"
+#include "backend/base/thread.h"
 #include "backend/base/tick.h"
 
 enum {
@@ -447,7 +448,7 @@ int sqlite_keeper_start(struct sqlite *store)
 		return r;
 	store->keeper.hurry_pages = (int)(HURRY_KIB * 1024 / page);
 	sqlite3_wal_hook(store->writer.db, count_pages, store);
-	r = -pthread_create(&store->keeper.thread, NULL, keep, store);
+	r = thread_start(&store->keeper.thread, keep, store);
 	store->keeper.running = r == 0;
 	/* The owner may have made or changed the store when it was opened. */
 	if (store->owner)
