@@ -23,10 +23,9 @@ static const struct command *const commands[] = {
 
 static const struct command *main_find(const char *name)
 {
-	for (size_t i = 0; i < ARRAY_SIZE(commands); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(commands); i++)
 		if (strcmp(commands[i]->name, name) == 0)
 			return commands[i];
-	}
 	return NULL;
 }
 
@@ -46,6 +45,15 @@ static void print_overview(void)
 	       "wrong.\n");
 }
 
+static int print_help(const struct command *command)
+{
+	if (command)
+		cmd_print_help(command);
+	else
+		print_overview();
+	return say_finish() < 0 ? CMD_FAILED : CMD_DONE;
+}
+
 static int run_help(int argc, char **argv)
 {
 	const struct command *command = argc > 1 ? main_find(argv[1]) : NULL;
@@ -54,11 +62,7 @@ static int run_help(int argc, char **argv)
 		log_error("there is no command '%s'; 'sessfs help' lists them", argv[1]);
 		return CMD_USAGE;
 	}
-	if (command)
-		cmd_print_help(command);
-	else
-		print_overview();
-	return say_finish() < 0 ? CMD_FAILED : CMD_DONE;
+	return print_help(command);
 }
 
 /* -h is help, unless the command has an option -h. */
@@ -79,10 +83,8 @@ static int main_run(const struct command *command, int argc, char **argv)
 {
 	int status;
 
-	if (main_asks_for_help(command, argc, argv)) {
-		cmd_print_help(command);
-		return say_finish() < 0 ? CMD_FAILED : CMD_DONE;
-	}
+	if (main_asks_for_help(command, argc, argv))
+		return print_help(command);
 	status = cmd_run(command, argc, argv);
 	stop_now();
 	return status;
@@ -102,15 +104,6 @@ static bool main_means_mount(int argc, char **argv)
 			first = argv[i];
 	}
 	return operands == 2 && (strpbrk(first, "/.:") || access(first, F_OK) == 0);
-}
-
-static int print_version(void)
-{
-	printf("sessfs %s\n"
-	       "libfuse %s, built with %s\n"
-	       "SQLite %s\n",
-	       PACKAGE_VERSION, session_library(), FUSE_BUILT, backend_library(NULL));
-	return say_finish() < 0 ? CMD_FAILED : CMD_DONE;
 }
 
 int main(int argc, char **argv)
@@ -136,8 +129,11 @@ int main(int argc, char **argv)
 		return run_help(argc - 1, argv + 1);
 	if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0)
 		return run_help(1, argv);
-	if (strcmp(word, "--version") == 0 || strcmp(word, "-V") == 0)
-		return print_version();
+	if (strcmp(word, "--version") == 0 || strcmp(word, "-V") == 0) {
+		printf("sessfs %s\nlibfuse %s, built with %s\nSQLite %s\n", PACKAGE_VERSION,
+		       session_library(), FUSE_BUILT, backend_library(NULL));
+		return say_finish() < 0 ? CMD_FAILED : CMD_DONE;
+	}
 	if (main_means_mount(argc, argv))
 		return main_run(&cmd_mount, argc, argv);
 	if (argc < 2)

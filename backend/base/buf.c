@@ -139,6 +139,38 @@ int buf_printf(struct buf *buf, const char *format, ...)
 	return 0;
 }
 
+static int hex_value(char digit)
+{
+	if (digit >= '0' && digit <= '9')
+		return digit - '0';
+	digit |= 0x20;
+	return digit >= 'a' && digit <= 'f' ? digit - 'a' + 10 : -1;
+}
+
+int buf_append_decoded(struct buf *buf, struct bytes text)
+{
+	const size_t before = buf->size;
+	int r = buf_reserve(buf, text.size);
+
+	for (size_t i = 0; r == 0 && i < text.size; i++) {
+		char byte = text.data[i];
+
+		if (byte == '%') {
+			int high = text.size - i > 2 ? hex_value(text.data[i + 1]) : -1;
+			int low = high < 0 ? -1 : hex_value(text.data[i + 2]);
+
+			if (low < 0) {
+				buf->size = before;
+				return -EINVAL;
+			}
+			byte = (char)(high << 4 | low);
+			i += 2;
+		}
+		buf->data[buf->size++] = byte;
+	}
+	return r;
+}
+
 int buf_append_zeros(struct buf *buf, size_t size)
 {
 	int r = buf_reserve(buf, size);

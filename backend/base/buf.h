@@ -73,6 +73,8 @@ int buf_append_str(struct buf *buf, const char *text);
 int buf_append_byte(struct buf *buf, char byte);
 /* A NUL stands behind it, which is not counted. */
 int buf_printf(struct buf *buf, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* The bytes that a text with %XX stands for; -EINVAL: a % without two hexadecimal digits. */
+int buf_append_decoded(struct buf *buf, struct bytes text);
 /* size bytes of value zero. */
 int buf_append_zeros(struct buf *buf, size_t size);
 /* Drop size bytes from the front. */

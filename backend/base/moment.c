@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "backend/base/moment.h"
 
-#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
 #include <time.h>
 
 static const int64_t SECOND = 1000000000;
@@ -74,6 +75,34 @@ int64_t moment_read(const char *text)
 	    __builtin_add_overflow(time, fraction, &time))
 		return 0;
 	return time;
+}
+
+bool moment_exact(struct bytes text, int64_t *ret_time)
+{
+	static const char digits[] = "0123456789";
+	char wanted[64], shown[32] = "";
+	struct timespec time;
+	const char *end;
+	struct tm utc;
+	size_t whole;
+
+	text.size -= text.size && text.data[text.size - 1] == 'Z';
+	if (text.size >= sizeof(wanted))
+		return false;
+	snprintf(wanted, sizeof(wanted), "%.*s", (int)text.size, text.data);
+	*ret_time = moment_read(wanted);
+	time = time_split(*ret_time);
+	if (gmtime_r(&time.tv_sec, &utc))
+		strftime(shown, sizeof(shown), "%Y-%m-%d %H:%M:%S", &utc);
+	whole = strcspn(wanted, ".");
+	end = wanted + whole;
+	if (whole == 19 && *end && end[1])
+		end += 1 + strspn(end + 1, digits);
+	if (end != wanted + text.size || (whole != 10 && whole != 16 && whole != 19))
+		return false;
+	if (wanted[10] == 'T')
+		wanted[10] = ' ';
+	return strncmp(wanted, shown, whole) == 0;
 }
 
 int64_t time_join(struct timespec time)

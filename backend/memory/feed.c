@@ -10,16 +10,6 @@
 #include "backend/memory/walk.h"
 #include "backend/base/cleanup.h"
 
-/* A note as it is kept: the number of the mount that has left it, and what feed_pack() makes of
- * it. */
-static uint64_t mount_of(struct bytes value)
-{
-	uint64_t mount;
-
-	memcpy(&mount, value.data, sizeof(mount));
-	return mount;
-}
-
 static int node_before(void *arg, uint64_t ino, struct backend_node *ret_node)
 {
 	return memory_find_node(arg, ino, ret_node); /* borrowed */
@@ -172,7 +162,9 @@ static int each_waiting(const struct memory *memory, const struct map *map, back
 		struct bytes value = walk.entry->value;
 		const struct backend_feed feed = feed_unpack(value.data + sizeof(uint64_t));
 
-		if (mount_of(value) != memory->mount)
+		/* A note is kept as the number of the mount that has left it, and what feed_pack()
+		 * makes of it. */
+		if (memcmp(value.data, &memory->mount, sizeof(memory->mount)) != 0)
 			walk.r = fn(arg, &feed);
 	}
 	return walk_end(&walk);

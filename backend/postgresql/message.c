@@ -28,17 +28,10 @@ static const char *const often[] = {
 	"INSERT INTO sessfs_feed ", "INSERT INTO agentscope.",
 };
 
-static bool begins_with(struct bytes text, const char *with)
-{
-	const size_t size = strlen(with);
-
-	return text.size >= size && memcmp(text.data, with, size) == 0;
-}
-
 static bool comes_often(struct bytes statement)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(often); i++)
-		if (begins_with(statement, often[i]))
+		if (bytes_starts_with(statement, bytes_str(often[i])))
 			return statement.size <= SIZE_MOST;
 	return false;
 }
@@ -53,16 +46,12 @@ static size_t quoted_size(struct bytes text)
 	return MIN(size + 1, text.size);
 }
 
-static bool is_digit(char byte)
-{
-	return byte >= '0' && byte <= '9';
-}
-
 static size_t number_size(struct bytes text)
 {
 	size_t size = 0;
 
-	while (size < text.size && (is_digit(text.data[size]) || (size && text.data[size] == '.')))
+	while (size < text.size &&
+	       (isdigit((unsigned char)text.data[size]) || (size && text.data[size] == '.')))
 		size++;
 	return size;
 }

@@ -52,37 +52,23 @@ bool url_is(const char *text)
 	return scheme_size(text) > 0;
 }
 
-static int digit(char c)
-{
-	return isdigit((unsigned char)c) ? c - '0' : tolower((unsigned char)c) - 'a' + 10;
-}
-
 /* A part of the URL as the bytes that it stands for.  An empty one is none. */
 static int decode(struct bytes part, char **ret_text, char **ret_why)
 {
-	_cleanup_(freep) char *text = malloc(part.size + 1);
-	char *to = text;
+	_cleanup_(buf_done) struct buf text = { 0 };
+	int r = buf_append_decoded(&text, part);
 
-	if (!text)
-		return -ENOMEM;
-	for (size_t i = 0; i < part.size; i++) {
-		const char *from = part.data + i;
-
-		if (*from != '%') {
-			*to++ = *from;
-			continue;
-		}
-		if (part.size - i < 3 || !isxdigit((unsigned char)from[1]) ||
-		    !isxdigit((unsigned char)from[2]) || strncmp(from, "%00", 3) == 0)
-			return str_explain(ret_why, -EINVAL,
-					   "the URL of a store has a %% but not two hexadecimal "
-					   "digits after it; write %%25 for a %% itself");
-		*to++ = (char)(digit(from[1]) << 4 | digit(from[2]));
-		i += 2;
-	}
-	*to = '\0';
+	if (r == -EINVAL || (text.size && memchr(text.data, '\0', text.size)))
+		return str_explain(
+			ret_why, -EINVAL,
+			"the URL of a store has a %% but not two hexadecimal digits after "
+			"it; write %%25 for a %% itself");
+	if (r == 0)
+		r = buf_append_byte(&text, '\0');
+	if (r < 0)
+		return r;
 	free(*ret_text);
-	*ret_text = to == text ? NULL : steal_ptr(text);
+	*ret_text = part.size ? steal_ptr(text.data) : NULL;
 	return 0;
 }
 

@@ -85,12 +85,6 @@ int64_t batch_version_above_all(void)
 	return time_now() / 1000;
 }
 
-static bool removes(const struct backend_op *op, const struct backend_op *row)
-{
-	return op->type == BACKEND_ROW_DELETE && bytes_equal(op->session, row->session) &&
-	       bytes_equal(op->key, row->key);
-}
-
 void batch_row_kind(struct batch *batch, uint32_t kind)
 {
 	struct backend_op *op = batch_last(batch);
@@ -100,7 +94,8 @@ void batch_row_kind(struct batch *batch, uint32_t kind)
 	op->version = 1;
 	/* Not a new row if this batch removes one there: two files change places. */
 	for (const struct backend_op *before = batch->ops; before < op; before++)
-		if (removes(before, op))
+		if (before->type == BACKEND_ROW_DELETE &&
+		    bytes_equal(before->session, op->session) && bytes_equal(before->key, op->key))
 			op->version = batch_version_above_all();
 }
 
@@ -241,6 +236,17 @@ void batch_piece_put(struct batch *batch, uint64_t ino, int64_t index, int64_t s
 		     struct bytes data)
 {
 	PUT(batch, BACKEND_PIECE_PUT, .ino = ino, .at = index, .seq = seq, .data = data);
+}
+
+void batch_pieces_put(struct batch *batch, uint64_t ino, int64_t index, int64_t *seq,
+		      struct bytes data)
+{
+	enum { MOST = 1 << 20 };
+
+	for (size_t part; data.size; data = bytes_make(data.data + part, data.size - part)) {
+		part = MIN(data.size, (size_t)MOST);
+		batch_piece_put(batch, ino, index, (*seq)++, bytes_make(data.data, part));
+	}
 }
 
 void batch_piece_delete(struct batch *batch, uint64_t ino, int64_t index, int64_t seq)

@@ -91,6 +91,9 @@ void batch_chunk_put(struct batch *batch, uint64_t ino, int64_t chunk, struct by
 void batch_chunk_delete(struct batch *batch, uint64_t ino, int64_t first, int64_t last);
 void batch_piece_put(struct batch *batch, uint64_t ino, int64_t index, int64_t seq,
 		     struct bytes data);
+/* Bytes of any size in as many pieces as they need, from *seq on, which rises. */
+void batch_pieces_put(struct batch *batch, uint64_t ino, int64_t index, int64_t *seq,
+		      struct bytes data);
 /* Pieces from (index, seq) on, all of them. */
 void batch_piece_delete(struct batch *batch, uint64_t ino, int64_t index, int64_t seq);
 /* Those before rows of index first to last. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "fs/base/dates.h"
+#include "fs/base/look.h"
 #include "fs/base/ttl.h"
 #include "backend/base/cleanup.h"
 #include "backend/base/moment.h"
@@ -69,83 +70,6 @@ static int64_t read_text(struct bytes string)
 	return moment_read(text);
 }
 
-static int64_t read_value(struct bytes value)
-{
-	if (value.size > 2 && *value.data == '"')
-		return read_text(bytes_make(value.data + 1, value.size - 2));
-	return read_number(value);
-}
-
-/* What follows works on text that is known to be valid JSON. */
-
-static void skip_blanks(struct bytes *text)
-{
-	while (text->size && strchr(" \t\r\n", *text->data))
-		*text = bytes_make(text->data + 1, text->size - 1);
-}
-
-static size_t string_size(struct bytes text)
-{
-	size_t i = 1;
-
-	while (i < text.size && text.data[i] != '"')
-		i += text.data[i] == '\\' ? 2 : 1;
-	return MIN(i + 1, text.size);
-}
-
-/* Of the value that the text begins with. */
-static size_t value_size(struct bytes text)
-{
-	size_t depth = 0, i = 0;
-
-	do {
-		char byte = text.data[i];
-
-		if (byte == '"') {
-			i += string_size(bytes_make(text.data + i, text.size - i));
-			continue;
-		}
-		if ((byte == ',' || byte == '}' || byte == ']') && !depth)
-			break;
-		depth += byte == '{' || byte == '[';
-		depth -= byte == '}' || byte == ']';
-		i++;
-		if (!depth && (byte == '}' || byte == ']'))
-			break;
-	} while (i < text.size);
-	while (i && strchr(" \t\r\n", text.data[i - 1]))
-		i--;
-	return i;
-}
-
-static struct bytes take_part(struct bytes *text, size_t size)
-{
-	struct bytes part = bytes_make(text->data, size);
-
-	*text = bytes_make(text->data + size, text->size - size);
-	return part;
-}
-
-/* The next member of an object, of which the text is what follows '{' or the previous member. */
-static bool member_next(struct bytes *text, struct bytes *ret_name, struct bytes *ret_value)
-{
-	skip_blanks(text);
-	if (text->size && *text->data == ',')
-		take_part(text, 1);
-	skip_blanks(text);
-	if (!text->size || *text->data != '"')
-		return false;
-	*ret_name = take_part(text, string_size(*text));
-	*ret_name = bytes_make(ret_name->data + 1, ret_name->size - 2);
-	skip_blanks(text);
-	take_part(text, text->size != 0); /* the colon */
-	skip_blanks(text);
-	if (!text->size)
-		return false;
-	*ret_value = take_part(text, value_size(*text));
-	return true;
-}
-
 struct reading {
 	int64_t found[2]; /* made, changed */
 	size_t rank[2];	  /* of the shape that it was found by */
@@ -162,7 +86,9 @@ static void read_shape(struct reading *reading, const char *in, struct bytes nam
 		if (strcmp(shape->in, in) != 0 || !bytes_equal(name, bytes_str(shape->name)) ||
 		    (known && reading->rank[shape->changed] <= i))
 			continue;
-		time = read_value(value);
+		time = value.size > 2 && *value.data == '"' ?
+			       read_text(bytes_make(value.data + 1, value.size - 2)) :
+			       read_number(value);
 		if (time <= 0)
 			continue;
 		reading->found[shape->changed] = time;
@@ -180,11 +106,11 @@ static const char *object_name(struct bytes name)
 
 static void read_object(struct reading *reading, const char *in, struct bytes text)
 {
+	struct look look = look_into(text);
 	struct bytes name, value;
 
-	take_part(&text, 1);
-	while (member_next(&text, &name, &value)) {
-		const char *below = *in || *value.data != '{' ? NULL : object_name(name);
+	while (look.object && look_next(&look, &name, &value)) {
+		const char *below = *in || !look_is(value, '{') ? NULL : object_name(name);
 
 		if (below)
 			read_object(reading, below, value);
@@ -196,10 +122,9 @@ static void read_object(struct reading *reading, const char *in, struct bytes te
 void dates_read(struct bytes record, int64_t *ret_made, int64_t *ret_changed)
 {
 	struct reading reading = { 0 };
+	const char *end = record.data + record.size, *at = look_blanks(record.data, end);
 
-	skip_blanks(&record);
-	if (record.size && *record.data == '{')
-		read_object(&reading, "", record);
+	read_object(&reading, "", bytes_make(at, (size_t)(end - at)));
 	*ret_made = reading.found[false];
 	*ret_changed = reading.found[true];
 }

@@ -5,6 +5,7 @@
 #include "backend/base/digest.h"
 #include "backend/base/utf8.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 
@@ -55,10 +56,9 @@ static bool is_plain(struct bytes component)
 {
 	if (component.size == 0 || is_dots(component) || !utf8_valid(component))
 		return false;
-	for (size_t at = 0; at < component.size; at++) {
+	for (size_t at = 0; at < component.size; at++)
 		if (is_hidden((unsigned char)component.data[at]))
 			return false;
-	}
 	return !memmem(component.data, component.size, cut_sign.data, cut_sign.size);
 }
 
@@ -96,42 +96,19 @@ static int escape(struct bytes component, size_t limit, struct buf *name)
 	return 0;
 }
 
-static int hex_value(char digit)
-{
-	if (digit >= '0' && digit <= '9')
-		return digit - '0';
-	if (digit >= 'A' && digit <= 'F')
-		return digit - 'A' + 10;
-	return -1;
-}
-
 /* Undo the escapes of a name in *component: 1; 0: it is not an escaped form.  The caller must still
  * compare, since escapes of bytes that need none are undone here too. */
 static int unescape(enum names_scope scope, struct bytes name, struct buf *component)
 {
+	int r = 0;
+
 	buf_clear(component);
-	if (bytes_equal(name, BYTES("%")))
-		return 1;
-	for (size_t at = 0; at < name.size; at++) {
-		char byte = name.data[at];
-		int r;
-
-		if (byte == '%') {
-			int high = at + 2 < name.size ? hex_value(name.data[at + 1]) : -1;
-			int low = high >= 0 ? hex_value(name.data[at + 2]) : -1;
-
-			if (low < 0)
-				return 0;
-			byte = (char)(high << 4 | low);
-			if (byte == '/' && scope == NAMES_KEY)
-				return 0;
-			at += 2;
-		}
-		r = buf_append_byte(component, byte);
-		if (r < 0)
-			return r;
-	}
-	return 1;
+	if (!bytes_equal(name, BYTES("%")))
+		r = buf_append_decoded(component, name);
+	if (r == -ENOMEM)
+		return r;
+	return r == 0 && (scope != NAMES_KEY || !component->size ||
+			  !memchr(component->data, '/', component->size));
 }
 
 /* Is name == E(*component), with the component found?  1 or 0. */
@@ -301,15 +278,10 @@ static bool has(struct bytes bytes, struct bytes part)
 	return bytes.size && memmem(bytes.data, bytes.size, part.data, part.size);
 }
 
-static bool is_alphanumeric(char c)
-{
-	return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z');
-}
-
 /* Whether what follows the name of a state is the ending of a temporary file. */
 static bool is_temporary_ending(struct bytes ending)
 {
-	return ending.size && !is_alphanumeric(ending.data[0]) &&
+	return ending.size && !isalnum((unsigned char)ending.data[0]) &&
 	       (has(ending, BYTES("tmp")) || has(ending, BYTES("temp"))) &&
 	       !bytes_ends_with(ending, BYTES("lock"));
 }

@@ -15,21 +15,14 @@
 
 /* ---- Paths ---- */
 
-static bool may_pack(const struct layout *layout)
-{
-	for (size_t i = 0; i < LAYOUT_PATTERNS; i++)
-		if (layout->patterns[i].path && layout->patterns[i].packed)
-			return true;
-	return false;
-}
-
 uint64_t packed_layouts(uint64_t layouts_set)
 {
 	uint64_t set = 0;
 
 	for (size_t i = 0; i < LAYOUT_COUNT; i++)
-		if (may_pack(&layouts[i]))
-			set |= UINT64_C(1) << layouts[i].bit;
+		for (size_t j = 0; j < LAYOUT_PATTERNS; j++)
+			if (layouts[i].patterns[j].path && layouts[i].patterns[j].packed)
+				set |= UINT64_C(1) << layouts[i].bit;
 	return set & layouts_set;
 }
 
@@ -81,12 +74,6 @@ struct unpacking {
 
 enum { WINDOW_LOG_MOST = 25, BLOCK = 128 * 1024 };
 
-static void take_line(struct unpacking *unpacking, struct bytes line)
-{
-	if (lines_is_row(line, NULL))
-		unpacking->result = unpacking->fn(unpacking->arg, unpacking->index++, line);
-}
-
 /* Whole lines, and at the end the last one. */
 static void take_lines(struct unpacking *unpacking, bool ends)
 {
@@ -95,7 +82,9 @@ static void take_lines(struct unpacking *unpacking, bool ends)
 	struct line line;
 
 	while (unpacking->result == 0 && lines_next(&rest, &line))
-		take_line(unpacking, line.text);
+		if (lines_is_row(line.text, NULL))
+			unpacking->result =
+				unpacking->fn(unpacking->arg, unpacking->index++, line.text);
 	buf_consume(&unpacking->lines, size);
 }
 

@@ -2,7 +2,25 @@
 #include "fs/base/ttl.h"
 
 #include <errno.h>
-#include <string.h>
+
+#define SECOND INT64_C(1000000000)
+
+const struct unit units_of_time[] = {
+	{ 's', SECOND },
+	{ 'm', 60 * SECOND },
+	{ 'h', 3600 * SECOND },
+	{ 'd', 86400 * SECOND },
+	{ 'w', 7 * 86400 * SECOND },
+	{ 'y', 365 * 86400 * SECOND },
+	{ 0 },
+};
+const struct unit units_of_size[] = {
+	{ 'K', INT64_C(1) << 10 },
+	{ 'M', INT64_C(1) << 20 },
+	{ 'G', INT64_C(1) << 30 },
+	{ 'T', INT64_C(1) << 40 },
+	{ 0 },
+};
 
 bool number_take(struct bytes *text, uint64_t most, uint64_t *ret_number)
 {
@@ -21,26 +39,31 @@ bool number_take(struct bytes *text, uint64_t most, uint64_t *ret_number)
 	return i > 0;
 }
 
-int duration_parse(struct bytes text, int64_t *ret_duration)
+int amount_parse(struct bytes text, const struct unit *units, bool any_case, int64_t *ret_amount)
 {
-	static const char letters[] = "smhdwy";
-	static const int64_t second = 1000000000;
-	static const int64_t units[] = { 1, 60, 3600, 86400, 7 * 86400, 365 * 86400 };
-	const char *letter;
+	const char fold = any_case ? 0x20 : 0;
 	uint64_t number;
-	int64_t unit = 1;
+	int64_t amount;
 
 	if (!number_take(&text, INT64_MAX, &number) || text.size > 1)
 		return -EINVAL;
-	if (text.size) {
-		letter = *text.data ? strchr(letters, *text.data) : NULL;
-		if (!letter)
-			return -EINVAL;
-		unit = units[letter - letters];
-	}
-	if (number > (uint64_t)(INT64_MAX / second / unit))
+	amount = (int64_t)number;
+	while (text.size && units->letter && (units->letter | fold) != (*text.data | fold))
+		units++;
+	if (text.size && (!units->letter || __builtin_mul_overflow(amount, units->size, &amount)))
 		return -EINVAL;
-	*ret_duration = (int64_t)number * unit * second;
+	*ret_amount = amount;
+	return text.size != 0;
+}
+
+int duration_parse(struct bytes text, int64_t *ret_duration)
+{
+	int64_t amount;
+	int r = amount_parse(text, units_of_time, false, &amount);
+
+	if (r < 0 || (r == 0 && __builtin_mul_overflow(amount, SECOND, &amount)))
+		return -EINVAL;
+	*ret_duration = amount;
 	return 0;
 }
 

@@ -198,16 +198,6 @@ static struct face *face_find_pinned(struct inode *inode, enum face_kind kind, p
 		       NULL;
 }
 
-/* A face may have become old for a thread that was led there and opened another one, or none.  What
- * the kernel has forgotten has no pages of that content either. */
-static void renew_forgotten(struct inode *inode)
-{
-	for (struct face *face = &inode->face; face; face = face->next)
-		if (face->old && !face->renewing && face_is_fresh(face) &&
-		    !face_is_needed(inode, face))
-			face_renew(face);
-}
-
 /* A free face: a pinned one, the one that the name leads to, or any, which may be new. */
 static struct face *face_find(struct inode *inode, enum face_kind kind, pid_t pid)
 {
@@ -220,7 +210,12 @@ static struct face *face_find(struct inode *inode, enum face_kind kind, pid_t pi
 		if (face_is_free(inode, face, kind, pid))
 			return face;
 	}
-	renew_forgotten(inode);
+	/* A face may have become old for a thread that was led there and opened another one, or
+	 * none.  What the kernel has forgotten has no pages of that content either. */
+	for (face = &inode->face; face; face = face->next)
+		if (face->old && !face->renewing && face_is_fresh(face) &&
+		    !face_is_needed(inode, face))
+			face_renew(face);
 	for (face = &inode->face; face; face = face->next)
 		if (face_is_free(inode, face, kind, pid))
 			return face;
@@ -317,16 +312,6 @@ static bool name_may_be_kept(const struct tree *tree, const struct inode *inode)
 	return !tree->cache->unseen || !S_ISREG(inode->node.mode);
 }
 
-/* A file that was saved in place will soon be saved again.  For a while the kernel must not
- * remember where its name leads, so that it need not be notified. */
-static void name_shown(struct tree *tree, struct inode *inode, const struct face *face, bool unsure)
-{
-	inode->lookup = inode->led_to = face->number;
-	inode->name_kept |= !unsure && name_may_be_kept(tree, inode) &&
-			    (!inode->name_forgotten || face_is_plain(inode, face) ||
-			     tick_now() > inode->name_forgotten + BRIEF_TIME);
-}
-
 struct face *face_for_lookup(struct tree *tree, struct inode *inode, pid_t pid)
 {
 	struct face *face = &inode->face;
@@ -345,7 +330,12 @@ struct face *face_for_lookup(struct tree *tree, struct inode *inode, pid_t pid)
 	face->promised = !pid && !face_is_plain(inode, face);
 	if (!S_ISDIR(inode->node.mode))
 		again_led(tree, pid, inode_nodeid(inode, face->number));
-	name_shown(tree, inode, face, unsure);
+	inode->lookup = inode->led_to = face->number;
+	/* A file that was saved in place will soon be saved again.  For a while the kernel must not
+	 * remember where its name leads, so that it need not be notified. */
+	inode->name_kept |= !unsure && name_may_be_kept(tree, inode) &&
+			    (!inode->name_forgotten || face_is_plain(inode, face) ||
+			     tick_now() > inode->name_forgotten + BRIEF_TIME);
 	return face;
 }
 

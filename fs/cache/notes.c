@@ -195,17 +195,6 @@ static bool notice_is_due(struct tree *tree, const struct inode *inode)
 	return due;
 }
 
-/* Doubt a face, unless its readers get the new size by a notice, or the kernel has it from its own
- * append. */
-static void face_doubt(const struct inode *inode, struct face *face, bool knows, bool grew)
-{
-	if (face->old || (grew && (knows || face_is_read(inode, face))))
-		return;
-	face->doubted = true;
-	if (!face->own)
-		face->traced = false;
-}
-
 void notes_change(struct notes *notes, struct tree *tree, struct inode *inode, enum change change,
 		  uint64_t size_before, const struct face *by)
 {
@@ -231,8 +220,15 @@ void notes_change(struct notes *notes, struct tree *tree, struct inode *inode, e
 		/* The kernel has the size from the append itself. */
 		if (change != CHANGE_ATTR && (change != CHANGE_GREW || face != by || face->own))
 			face->changed = true;
-		if (change == CHANGE_REPLACED || (change != CHANGE_ATTR && inode_is_state(inode)))
-			face_doubt(inode, face, face == by, change == CHANGE_GREW);
+		/* Its readers may get the new size by a notice, or the kernel has it from its own
+		 * append. */
+		if ((change == CHANGE_REPLACED ||
+		     (change != CHANGE_ATTR && inode_is_state(inode))) &&
+		    !face->old &&
+		    (change != CHANGE_GREW || (face != by && !face_is_read(inode, face)))) {
+			face->doubted = true;
+			face->traced &= face->own;
+		}
 		/* The kernel forgets pages only where it believes that the file ended; but what it
 		 * writes to an ordinary file is in its pages, which it holds meanwhile. */
 		if ((face == by && (!face->filled || !inode_is_state(inode))) || face->old ||

@@ -424,14 +424,6 @@ static int buffered_fits(struct tree *tree, struct inode *inode, uint64_t offset
 	return buffered_begin(tree, inode, chunk);
 }
 
-static bool buffered_is_in(const struct inode *inode, uint64_t offset, size_t size)
-{
-	struct span span = span_of(offset, offset + size);
-
-	return inode->buffered && inode->buffered->chunk >= span.first &&
-	       inode->buffered->chunk <= span.last;
-}
-
 static int write_through(struct tree *tree, struct inode *inode, uint64_t offset, struct bytes data)
 {
 	_cleanup_(batch_done) struct batch batch = { 0 };
@@ -468,6 +460,7 @@ static int write_through(struct tree *tree, struct inode *inode, uint64_t offset
 
 static int file_write(struct tree *tree, struct inode *inode, uint64_t offset, struct bytes data)
 {
+	const struct span span = span_of(offset, offset + data.size);
 	int r;
 
 	if (offset + data.size > INT64_MAX || offset + data.size < offset)
@@ -486,7 +479,8 @@ static int file_write(struct tree *tree, struct inode *inode, uint64_t offset, s
 		return r;
 	}
 	/* Its chunk is laid over what the store has. */
-	if (buffered_is_in(inode, offset, data.size)) {
+	if (inode->buffered && inode->buffered->chunk >= span.first &&
+	    inode->buffered->chunk <= span.last) {
 		r = file_write_back(tree, inode);
 		if (r < 0)
 			return r;

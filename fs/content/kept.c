@@ -31,16 +31,6 @@ uint64_t content_kept_most(const struct tree *tree, const struct inode *inode)
 		       0;
 }
 
-/* Whether what is kept is the content, or what a list of so many bytes begins with.  A document is
- * shared with others that have read it. */
-static bool is_beginning(const struct inode *inode, uint64_t size)
-{
-	const uint64_t kept = inode->kept->stage.size;
-
-	return inode->kept_version == inode->version &&
-	       (inode->node.kind == BACKEND_LIST ? kept <= size : kept == size);
-}
-
 static int keep(struct view *view, struct inode *inode, uint64_t size)
 {
 	_cleanup_(buf_done) struct buf added = { 0 };
@@ -63,12 +53,15 @@ static int keep(struct view *view, struct inode *inode, uint64_t size)
 
 int content_keep(struct view *view, struct inode *inode, uint64_t most)
 {
-	uint64_t size;
+	uint64_t size, kept = inode->kept ? inode->kept->stage.size : 0;
 	int r = content_size(view->tree, view, inode, &size);
 
 	if (r < 0)
 		return r;
-	if (inode->kept && !is_beginning(inode, size))
+	/* Kept is the content, or what a list begins with.  A document is shared with others that
+	 * have read it. */
+	if (inode->kept && (inode->kept_version != inode->version ||
+			    (inode->node.kind == BACKEND_LIST ? kept > size : kept != size)))
 		version_drop(&inode->kept);
 	if (size > most)
 		return 1;

@@ -218,16 +218,6 @@ static int load_segment(void *arg, const struct segment *segment)
 	return 0;
 }
 
-/* Called by a reader: only trylock, since the lock's holder may be changing the file; and without
- * waiting for the store's lock. */
-static void marks_write(struct tree *tree, struct batch *marks)
-{
-	_cleanup_(tree_change_endp) struct tree *changing = tree_try_change(tree);
-
-	if (changing)
-		tree_commit(tree, marks, BACKEND_AT_ONCE);
-}
-
 static struct loading load_begin(struct inode *inode, struct backend_mark mark)
 {
 	return (struct loading){
@@ -288,8 +278,13 @@ static int list_load(struct tree *tree, struct view *view, struct inode *inode,
 	/* Marks only save time: when they cannot be written, nothing is lost. */
 	if (marks.count && !tree->backend->read_only &&
 	    (tree_is_quiet(tree) || marks.count > MARKS_LACKED)) {
+		/* We read: only trylock, since the lock's holder may be changing the file; and do
+		 * not wait for the store's lock. */
+		_cleanup_(tree_change_endp) struct tree *changing = tree_try_change(tree);
+
 		batch_guard_rows(&marks, inode->node.session, inode->node.key);
-		marks_write(tree, &marks);
+		if (changing)
+			tree_commit(tree, &marks, BACKEND_AT_ONCE);
 	}
 	load_end(&loading);
 	return 0;

@@ -13,11 +13,6 @@
 /* Appends to an open list that write its times at once beside other mounts. */
 enum { SHARED_FIRST = 16 };
 
-static bool wrote_times_lately(const struct shared_times *times)
-{
-	return times->appends && tick_now() - times->at < TIMES_INTERVAL_SHARED * (int64_t)1000000;
-}
-
 /* An array of its own, since the inodes are linked into the list again as soon as they change.
  * all: also those whose next append would write them. */
 static int times_take(struct tree *tree, bool all, struct inodes *times)
@@ -34,7 +29,8 @@ static int times_take(struct tree *tree, bool all, struct inodes *times)
 	times->count = 0;
 	for (inode = tree->times_first; r == 0 && inode; inode = next) {
 		next = inode->times_next;
-		if (!all && wrote_times_lately(&inode->shared_times))
+		if (!all && inode->shared_times.appends &&
+		    tick_now() - inode->shared_times.at < TIMES_INTERVAL_SHARED * (int64_t)1000000)
 			continue;
 		*inode->times_link = next;
 		if (next)

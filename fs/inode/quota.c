@@ -17,23 +17,7 @@ enum { STALE_COST = 10, NEARLY = 8, NEARLY_BYTES = 1 << 20, ATTEMPTS = 3 };
 
 int quota_parse(struct bytes text, int64_t *ret_quota)
 {
-	static const char letters[] = "kmgt";
-	const char *letter;
-	unsigned shift = 0;
-	uint64_t number;
-
-	if (!number_take(&text, INT64_MAX, &number) || text.size > 1)
-		return -EINVAL;
-	if (text.size) {
-		letter = *text.data ? strchr(letters, *text.data | 0x20) : NULL;
-		if (!letter)
-			return -EINVAL;
-		shift = 10 * (unsigned)(letter - letters + 1);
-	}
-	if (number > (uint64_t)INT64_MAX >> shift)
-		return -EINVAL;
-	*ret_quota = (int64_t)(number << shift);
-	return 0;
+	return MIN(amount_parse(text, units_of_size, true, ret_quota), 0);
 }
 
 /* ---- What is known of a session ---- */

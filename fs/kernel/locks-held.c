@@ -151,11 +151,6 @@ static void open_put(struct lock_file *file, struct lock_open *open)
 	free(open);
 }
 
-static struct held *held_of(struct range *range)
-{
-	return (struct held *)range;
-}
-
 /* Enter a lock where it belongs. */
 static void held_enter(struct lock_file *file, struct lock_open *open, struct held *held,
 		       const struct lock *lock)
@@ -237,8 +232,8 @@ static struct held *next_overlap(const struct lock_file *file, const struct held
 	struct lock_open *open = held ? held->open->next : file->open;
 
 	if (!lock->whole)
-		return held_of(ranges_next(file->ranges, held ? &held->range : NULL, lock->start,
-					   lock->end));
+		return (struct held *)ranges_next(file->ranges, held ? &held->range : NULL,
+						  lock->start, lock->end);
 	while (open && !open->whole)
 		open = open->next;
 	return open ? open->whole : NULL;

@@ -73,21 +73,11 @@ uint64_t maps_file_left(struct session *session, uint64_t ino)
 	return id;
 }
 
-static int take_right(struct session *session, const struct open_file *file)
-{
-	const struct timespec pause = { .tv_nsec = AGAIN_NS };
-	const int64_t until = tick_now() + PATIENCE_NS;
-	int r;
-
-	while ((r = lock_request_map(session, file)) == -EAGAIN && tick_now() < until &&
-	       others_map(session->tree, inode_number(handle_inode(file->handle))) == 0)
-		nanosleep(&pause, NULL);
-	return r;
-}
-
 int maps_may_write(struct session *session, const struct open_file *file, bool pages)
 {
 	const uint64_t ino = inode_number(handle_inode(file->handle));
+	const struct timespec pause = { .tv_nsec = AGAIN_NS };
+	int64_t until;
 	int r;
 
 	if (file->lease && file->lease != tree_lease(session->tree)) {
@@ -99,7 +89,10 @@ int maps_may_write(struct session *session, const struct open_file *file, bool p
 	}
 	if (!pages || !file->can_map)
 		return 0;
-	r = take_right(session, file);
+	until = tick_now() + PATIENCE_NS;
+	while ((r = lock_request_map(session, file)) == -EAGAIN && tick_now() < until &&
+	       others_map(session->tree, ino) == 0)
+		nanosleep(&pause, NULL);
 	if (r == 0)
 		return 0;
 	log_error(

@@ -100,15 +100,6 @@ static void op_forget_multi(fuse_req_t req, size_t count, struct fuse_forget_dat
 	reply_nothing(req);
 }
 
-static int make(fuse_req_t req, fuse_ino_t parent, const char *name, const struct tree_new *what,
-		struct inode **ret_inode)
-{
-	const struct caller caller = request_caller(req);
-
-	return tree_make(request_tree(req), &caller, request_inode(req, parent), bytes_str(name),
-			 what, ret_inode);
-}
-
 /* For a new name, -ENOENT must not be cached. */
 static void reply_made(fuse_req_t req, int error, struct inode *inode)
 {
@@ -121,8 +112,10 @@ static void reply_made(fuse_req_t req, int error, struct inode *inode)
 static void make_and_reply(fuse_req_t req, fuse_ino_t parent, const char *name,
 			   const struct tree_new *what)
 {
+	const struct caller caller = request_caller(req);
 	struct inode *inode = NULL;
-	int r = make(req, parent, name, what, &inode);
+	int r = tree_make(request_tree(req), &caller, request_inode(req, parent), bytes_str(name),
+			  what, &inode);
 
 	reply_made(req, r, inode);
 }

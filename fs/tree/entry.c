@@ -28,18 +28,6 @@ int entry_check(const struct inode *dir, struct bytes name)
 	return name.size > NAME_LIMIT ? -ENAMETOOLONG : 0;
 }
 
-/* Only trylock: the lock's holder may be waiting for a snapshot, and we hold one. */
-static void learn(struct tree *tree, struct inode *inode, const struct view *view,
-		  const struct backend_looked *looked)
-{
-	if (pthread_mutex_trylock(&inode->lock) != 0)
-		return;
-	content_take(inode, view, &looked->tail);
-	if (inode->node.entry == looked->id && inode->node.parent == looked->parent)
-		called_is(tree, inode, looked->name);
-	pthread_mutex_unlock(&inode->lock);
-}
-
 /* Takes the node over. */
 static int entry_found(struct tree *tree, struct view *view, struct inode *dir, struct bytes name,
 		       uint64_t id, struct backend_node *node, struct inode **ret_inode)
@@ -77,7 +65,14 @@ static int looked_up(struct tree *tree, struct view *view, struct inode *dir,
 				ret_inode);
 	if (r < 0)
 		return r;
-	learn(tree, *ret_inode, view, looked);
+	/* Only trylock: the lock's holder may be waiting for a snapshot, and we hold one. */
+	if (pthread_mutex_trylock(&(*ret_inode)->lock) == 0) {
+		content_take(*ret_inode, view, &looked->tail);
+		if ((*ret_inode)->node.entry == looked->id &&
+		    (*ret_inode)->node.parent == looked->parent)
+			called_is(tree, *ret_inode, looked->name);
+		pthread_mutex_unlock(&(*ret_inode)->lock);
+	}
 	if (looked->whole) {
 		whole->ino = ino;
 		whole->bytes = looked->bytes;

@@ -195,16 +195,6 @@ static int make_below(struct tree *tree, const struct backend_node *like, struct
 	return -ENOTDIR;
 }
 
-static size_t count_directories(struct bytes path)
-{
-	struct bytes name;
-	size_t count = 0;
-
-	while (names_cut(&path, &name))
-		count++;
-	return count;
-}
-
 /* The directory that lies so many above another one, or the root. */
 static const struct inode *above(const struct inode *dir, size_t levels)
 {
@@ -217,9 +207,12 @@ int tree_make_above(struct tree *tree, struct bytes path, const struct inode *li
 		    struct inode **ret_dir, struct bytes *ret_name)
 {
 	struct inode *dir = inode_ref(tree, tree->root);
-	size_t left = count_directories(path);
+	struct bytes rest = path;
+	size_t left = 0;
 	int r = 0;
 
+	while (names_cut(&rest, ret_name))
+		left++;
 	while (r == 0 && names_cut(&path, ret_name))
 		r = make_below(tree, &above(like, --left)->node, dir, *ret_name, &dir);
 	if (r == 0)
@@ -396,16 +389,12 @@ static int unlink_name(struct tree *tree, struct view *view, struct inode *dir, 
 	return 0;
 }
 
-/* Whether a file of this type goes into the trash: not one that has only a name. */
-static bool may_come_back(mode_t mode)
-{
-	return S_ISREG(mode) || S_ISDIR(mode) || S_ISLNK(mode);
-}
-
 static int unlink_entry(struct tree *tree, struct view *view, struct inode *dir, uint64_t id,
 			struct inode *inode, struct bytes path)
 {
-	const bool kept = path.data && may_come_back(inode->node.mode);
+	/* What has only a name does not go into the trash. */
+	const mode_t mode = inode->node.mode;
+	const bool kept = path.data && (S_ISREG(mode) || S_ISDIR(mode) || S_ISLNK(mode));
 	struct unlinking how = { .path = kept ? path : (struct bytes){ 0 } };
 	int r = unlink_name(tree, view, dir, id, inode, &how);
 

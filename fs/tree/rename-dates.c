@@ -74,27 +74,20 @@ int ttl_of_moved(struct tree *tree, struct view *view, struct inode *inode, stru
 	return 0;
 }
 
-/* Records of a transcript that is made plain again are old. */
-static int take_packed(struct tree *tree, struct view *view, struct inode *dir,
-		       struct bytes name_to, struct dates *ret_dates)
+int dates_of_moved(struct tree *tree, struct view *view, struct inode *inode, uint32_t kind,
+		   struct inode *dir, struct bytes name, struct dates *ret_dates,
+		   struct batch *batch)
 {
 	struct backend_node node;
-	int r = find_other_form(tree, view, dir, name_to, &node);
+	int r = take_attribute(view, inode, ret_dates, batch);
 
+	if (r < 0 || kind != BACKEND_LIST || ret_dates->other)
+		return r;
+	/* Records of a transcript that is made plain again are old. */
+	r = find_other_form(tree, view, dir, name, &node);
 	if (r <= 0)
 		return r;
 	ret_dates->other = node.mtime;
 	backend_node_done(&node);
 	return 0;
-}
-
-int dates_of_moved(struct tree *tree, struct view *view, struct inode *inode, uint32_t kind,
-		   struct inode *dir, struct bytes name, struct dates *ret_dates,
-		   struct batch *batch)
-{
-	int r = take_attribute(view, inode, ret_dates, batch);
-
-	if (r == 0 && kind == BACKEND_LIST && !ret_dates->other)
-		r = take_packed(tree, view, dir, name, ret_dates);
-	return r;
 }

@@ -110,25 +110,23 @@ static int walk_later(struct relayout *relayout, struct inode *dir)
 
 /* ---- What a directory is like ---- */
 
-static int copy_xattr(struct tree *tree, struct inode *from, struct inode *to, struct bytes name)
-{
-	_cleanup_(buf_done) struct buf value = { 0 };
-	int r = tree_get_xattr(tree, from, name, &value);
-
-	if (r == 0)
-		r = tree_set_xattr(tree, to, name, buf_bytes(&value), XATTR_CREATE);
-	/* An attribute that the target cannot have stays where it is. */
-	return r == -EEXIST || r == -EINVAL || r == -EOPNOTSUPP ? 0 : r;
-}
-
 /* Copy the attributes of a directory that another one does not have. */
 static int copy_xattrs(struct tree *tree, struct inode *from, struct inode *to)
 {
 	_cleanup_(buf_done) struct buf names = { 0 };
 	int r = tree_list_xattr(tree, from, &names);
 
-	for (size_t at = 0; r == 0 && at < names.size; at += strlen(names.data + at) + 1)
-		r = copy_xattr(tree, from, to, bytes_str(names.data + at));
+	for (size_t at = 0; r == 0 && at < names.size; at += strlen(names.data + at) + 1) {
+		const struct bytes name = bytes_str(names.data + at);
+		_cleanup_(buf_done) struct buf value = { 0 };
+
+		r = tree_get_xattr(tree, from, name, &value);
+		if (r == 0)
+			r = tree_set_xattr(tree, to, name, buf_bytes(&value), XATTR_CREATE);
+		/* An attribute that the target cannot have stays where it is. */
+		if (r == -EEXIST || r == -EINVAL || r == -EOPNOTSUPP)
+			r = 0;
+	}
 	return r;
 }
 

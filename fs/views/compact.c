@@ -145,18 +145,6 @@ static bool changes_nothing(const struct compacting *compacting)
 
 /* Finding what is replaced. */
 
-static int keep_piece(struct compacting *compacting, const struct segment *segment)
-{
-	uint64_t end;
-	int r = stage_write(&compacting->pieces, compacting->pieces.size, segment->data);
-
-	end = compacting->pieces.size;
-	compacting->pieces_move |= segment->index > compacting->first;
-	if (segment->index <= compacting->last)
-		compacting->piece_bytes += segment->data.size;
-	return r < 0 ? r : buf_append(&compacting->piece_ends, &end, sizeof(end));
-}
-
 /* If no line comes, the pieces before the next row follow those of the rows that go. */
 static int64_t last_piece(const struct compacting *compacting)
 {
@@ -166,6 +154,8 @@ static int64_t last_piece(const struct compacting *compacting)
 static int plan_segment(void *arg, const struct segment *segment)
 {
 	struct compacting *compacting = arg;
+	uint64_t end;
+	int r;
 
 	if (segment->index < compacting->first) {
 		compacting->offset += segment->data.size + segment->is_row;
@@ -174,8 +164,14 @@ static int plan_segment(void *arg, const struct segment *segment)
 	}
 	if (segment->index > (segment->is_row ? compacting->last : last_piece(compacting)))
 		return 1;
-	if (!segment->is_row)
-		return keep_piece(compacting, segment);
+	if (!segment->is_row) {
+		r = stage_write(&compacting->pieces, compacting->pieces.size, segment->data);
+		end = compacting->pieces.size;
+		compacting->pieces_move |= segment->index > compacting->first;
+		if (segment->index <= compacting->last)
+			compacting->piece_bytes += segment->data.size;
+		return r < 0 ? r : buf_append(&compacting->piece_ends, &end, sizeof(end));
+	}
 	compacting->row_bytes += segment->data.size + 1;
 	return 0;
 }
@@ -194,11 +190,6 @@ static int plan_middle(struct compacting *compacting)
 }
 
 /* Emitting. */
-
-static int64_t places(const struct compacting *compacting)
-{
-	return compacting->first + compacting->count - compacting->last - 1;
-}
 
 static int64_t grows_by(const struct compacting *compacting)
 {
@@ -241,7 +232,8 @@ static void emit_begin(struct compacting *compacting, struct bytes pieces)
 	if (first + compacting->count <= last)
 		batch_row_delete(batch, node->session, node->key, first + compacting->count, last);
 	if (last < compacting->inode->list.next - 1 || compacting->inode->list.piece_seq) {
-		batch_rows_shift(batch, node, last + 1, places(compacting), grows_by(compacting));
+		batch_rows_shift(batch, node, last + 1, first + compacting->count - last - 1,
+				 grows_by(compacting));
 		if (end)
 			batch_mark_put(batch, node->ino, end, first + compacting->count);
 	}

@@ -134,18 +134,6 @@ struct inode *window_find(struct tree *tree, const struct window_wanted *wanted)
 }
 
 /* Under tree.table_lock. */
-static void slot_enter(struct tree *tree, struct inode *inode)
-{
-	struct window *window = inode->window;
-
-	window->link = slot_of(tree, window->of, window->asked, window->rows.end);
-	window->next = *window->link;
-	if (window->next)
-		window->next->window->link = &window->next;
-	*window->link = inode;
-}
-
-/* Under tree.table_lock. */
 static void window_leave(struct window *window)
 {
 	if (!window->link)
@@ -283,8 +271,15 @@ int window_new(struct tree *tree, const struct window_wanted *wanted, struct ino
 		return r;
 	inode_enter(tree, *ret_inode);
 	pthread_mutex_lock(&tree->table_lock);
-	if (!is_alone(wanted))
-		slot_enter(tree, *ret_inode);
+	if (!is_alone(wanted)) {
+		struct window *window = (*ret_inode)->window;
+
+		window->link = slot_of(tree, window->of, window->asked, window->rows.end);
+		window->next = *window->link;
+		if (window->next)
+			window->next->window->link = &window->next;
+		*window->link = *ret_inode;
+	}
 	queue_enter(tree, *ret_inode);
 	pthread_mutex_unlock(&tree->table_lock);
 	return 0;

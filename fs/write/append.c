@@ -74,34 +74,21 @@ static void append_mark(struct appending *appending)
 	list->mark_rows = 0;
 }
 
-/* Whether a line went to the piece before it: whole lines of one write that are not rows share
- * one. */
-static bool append_to_piece(struct appending *appending, struct bytes line)
-{
-	struct backend_op *op = batch_last(&appending->batch);
-
-	if (!op || op->type != BACKEND_PIECE_PUT || op->data.data + op->data.size != line.data ||
-	    line.data[-1] != '\n' || line.data[line.size - 1] != '\n' ||
-	    op->data.size >= PIECE_LINES)
-		return false;
-	op->data.size += line.size;
-	return true;
-}
-
 static void append_piece(struct appending *appending, struct bytes data)
 {
 	struct list_state *list = &appending->list;
+	struct backend_op *op = batch_last(&appending->batch);
 
 	list->size += data.size;
-	if (append_to_piece(appending, data))
+	/* Whole lines of one write that are not rows share a piece. */
+	if (op && op->type == BACKEND_PIECE_PUT && op->data.data + op->data.size == data.data &&
+	    data.data[-1] == '\n' && data.data[data.size - 1] == '\n' &&
+	    op->data.size < PIECE_LINES) {
+		op->data.size += data.size;
 		return;
-	while (data.size) {
-		size_t part = MIN(data.size, (size_t)PIECE_MAX);
-
-		batch_piece_put(&appending->batch, appending->inode->node.ino, list->next,
-				list->piece_seq++, bytes_make(data.data, part));
-		data = bytes_make(data.data + part, data.size - part);
 	}
+	batch_pieces_put(&appending->batch, appending->inode->node.ino, list->next,
+			 &list->piece_seq, data);
 }
 
 static int count_newlines(void *arg, int64_t index, int64_t seq, struct bytes data)

@@ -552,26 +552,21 @@ static ssize_t write_once(struct tree *tree, struct handle *handle, int flags, p
 	return (ssize_t)data.size;
 }
 
-/* Through a window a list can only be appended to, but fcntl(2) can remove O_APPEND, and a shared
- * mapping writes at offsets of the window: both are refused. */
-static ssize_t write_window(struct tree *tree, const struct through *through, int flags, pid_t pid,
-			    uint64_t offset, struct bytes data)
-{
-	if (through->saves && pid != HANDLE_PAGES)
-		return tree->views->write(through, pid, offset, data);
-	if (!through->handle || !(flags & O_APPEND) || pid == HANDLE_PAGES)
-		return -EROFS;
-	return handle_write_as(tree, through->handle, flags, pid, offset, data);
-}
-
 ssize_t handle_write_as(struct tree *tree, struct handle *handle, int flags, pid_t pid,
 			uint64_t offset, struct bytes data)
 {
+	const struct through *through = handle->through;
 	struct notes notes = { 0 };
 	ssize_t r;
 
-	if (handle->through)
-		return write_window(tree, handle->through, flags, pid, offset, data);
+	/* Through a window a list can only be appended to, but fcntl(2) can remove O_APPEND, and a
+	 * shared mapping writes at offsets of the window: both are refused. */
+	if (through && through->saves && pid != HANDLE_PAGES)
+		return tree->views->write(through, pid, offset, data);
+	if (through && (!through->handle || !(flags & O_APPEND) || pid == HANDLE_PAGES))
+		return -EROFS;
+	if (through)
+		return handle_write_as(tree, through->handle, flags, pid, offset, data);
 	r = TREE_RETRY(tree, write_once(tree, handle, flags, pid, offset, data, &notes));
 	/* The kernel holds the pages that it writes until this is answered, and a notice may wait
 	 * for them. */

@@ -15,7 +15,6 @@
 
 /* Bytes of a list that are not rows. */
 enum {
-	PIECE_MAX = 1 << 20,   /* bytes of one piece; longer ones are several */
 	PIECE_LINES = 1 << 16, /* bytes of whole lines that are one piece together, about */
 };
 

@@ -61,13 +61,6 @@ static int read_added(struct tree *tree, struct view *view, struct inode *inode,
 	return r;
 }
 
-/* Add to a stage of that kind. */
-static int stage_add(struct tree *tree, uint32_t kind, struct stage *stage, struct bytes bytes)
-{
-	return kind == BACKEND_LIST ? append_to_stage(tree, stage, bytes, false) :
-				      stage_write(stage, stage->size, bytes);
-}
-
 static bool ends_line(struct bytes bytes)
 {
 	return !bytes.size || bytes.data[bytes.size - 1] == '\n';
@@ -133,8 +126,9 @@ int newer_meet(struct tree *tree, struct writing *writing, enum newer newer, str
 		r = stage_map(&writing->stage, &bytes);
 	if (r < 0)
 		return r;
-	r = stage_add(tree, writing->inode->node.kind, stage,
-		      bytes_make(bytes.data + kept, bytes.size - kept));
+	bytes = bytes_make(bytes.data + kept, bytes.size - kept);
+	r = writing->inode->node.kind == BACKEND_LIST ? append_to_stage(tree, stage, bytes, false) :
+							stage_write(stage, stage->size, bytes);
 	stage_unmap(&writing->stage);
 	return r;
 }

@@ -204,14 +204,6 @@ static int open_used(struct tree *tree, struct handle *handle, unsigned number, 
 	return 0;
 }
 
-/* Whether the bytes of a file without a name are gone. */
-static bool is_lost(const struct inode *inode)
-{
-	if (inode_is_state(inode) || inode->gone)
-		return inode->gone && (!inode->orphaned || inode->lost);
-	return !inode->node.nlink && !inode->claimed;
-}
-
 /* 1 when the name must be looked up again: the file was replaced or removed since and its bytes are
  * gone, or another face must be opened. */
 static int open_once(struct tree *tree, struct handle *handle, unsigned number, pid_t pid,
@@ -227,7 +219,10 @@ static int open_once(struct tree *tree, struct handle *handle, unsigned number, 
 
 	if (inode_is_leaving(tree, inode))
 		return -ESTALE;
-	if (is_lost(inode))
+	/* The bytes of a file without a name may be gone. */
+	if (inode_is_state(inode) || inode->gone ?
+		    inode->gone && (!inode->orphaned || inode->lost) :
+		    !inode->node.nlink && !inode->claimed)
 		return 1;
 	if (inode->apart && !inode->orphaned)
 		return -EIO;
@@ -238,18 +233,6 @@ static int open_once(struct tree *tree, struct handle *handle, unsigned number, 
 	if (r != 0)
 		inode_use_end(tree, inode);
 	return r;
-}
-
-static struct writing *writing_new(struct inode *inode)
-{
-	struct writing *writing = calloc(1, sizeof(*writing));
-
-	if (!writing)
-		return NULL;
-	pthread_mutex_init(&writing->lock, NULL);
-	writing->inode = inode;
-	writing->count = 1;
-	return writing;
 }
 
 static void writing_free(struct writing *writing)
@@ -274,12 +257,16 @@ static int open_writing(struct tree *tree, struct handle *handle, unsigned face,
 					       (handle->flags & (O_APPEND | O_TRUNC)) == O_APPEND,
 				       pid);
 	*ret_joined = handle->writing;
-	if (handle->writing)
+	if (handle->writing) {
 		handle->writing->count++;
-	else
-		handle->writing = writing_new(inode);
-	if (!handle->writing)
-		return -ENOMEM;
+	} else {
+		handle->writing = calloc(1, sizeof(*handle->writing));
+		if (!handle->writing)
+			return -ENOMEM;
+		pthread_mutex_init(&handle->writing->lock, NULL);
+		handle->writing->inode = inode;
+		handle->writing->count = 1;
+	}
 	handle->writing->writers += handle_writes(handle);
 	return 0;
 }

@@ -185,16 +185,6 @@ static struct writing *saver_next(struct tree *tree, struct writing *after)
 	return writing;
 }
 
-static void publish_paused(struct tree *tree, struct writing *writing, struct notes *notes)
-{
-	writing->paused_at = writing->busy;
-	/* A writer that has truncated and written nothing is about to write.  Changes of others
-	 * come first: it is tried again behind them. */
-	if (writing->stage.size && stage_is_whole(tree, writing, kind_now(tree, writing->inode)) &&
-	    publish_save(tree, writing, notes) == -ESTALE)
-		writing->paused_at = 0;
-}
-
 void handles_publish_paused(struct tree *tree, int64_t now)
 {
 	const int64_t pause = tree->pause ? (int64_t)tree->pause * 1000000000 : INT64_MAX;
@@ -202,8 +192,15 @@ void handles_publish_paused(struct tree *tree, int64_t now)
 
 	for (struct writing *writing = NULL; (writing = saver_next(tree, writing));)
 		if (has_save(writing) && now - writing->busy >= pause &&
-		    writing->paused_at != writing->busy)
-			publish_paused(tree, writing, &notes);
+		    writing->paused_at != writing->busy) {
+			writing->paused_at = writing->busy;
+			/* A writer that has truncated and written nothing is about to write.
+			 * Changes of others come first: it is tried again behind them. */
+			if (writing->stage.size &&
+			    stage_is_whole(tree, writing, kind_now(tree, writing->inode)) &&
+			    publish_save(tree, writing, &notes) == -ESTALE)
+				writing->paused_at = 0;
+		}
 	notes_send(&notes, tree, NOTIFY_LATER);
 }
 

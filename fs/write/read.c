@@ -74,19 +74,6 @@ int handle_stage(struct tree *tree, struct handle *handle, struct stage *stage)
 	return r < 0 || is_new(inode) ? r : content_to_stage(&view, inode, stage);
 }
 
-/* A reader of a document sees one version of it, from a read at its start until the next one: the
- * content is kept then, and what follows is read from there. */
-static int handle_pin(struct view *view, struct handle *handle)
-{
-	int r = 0;
-
-	handle->old = content_kept(handle->inode);
-	if (!handle->old)
-		r = document_get(view, handle->inode, &handle->old);
-	/* Without room for a copy, the reader sees the newest content. */
-	return r == -ESTALE || r == -EIO ? r : 0;
-}
-
 /* A document as the store has it now, though changes of others wait: if it is still the one that
  * memory knows. */
 static int document_ahead(struct tree *tree, struct inode *inode, struct version **ret_version)
@@ -202,10 +189,14 @@ static int read_newest(struct tree *tree, struct handle *handle, uint64_t offset
 		return r;
 	/* A file that was a list may have an unfinished line behind it. */
 	if (inode_is_state(inode) && inode->node.kind != BACKEND_LIST &&
-	    !handle->writing->piece.size)
-		r = handle_pin(&view, handle);
-	if (r < 0)
-		return r;
+	    !handle->writing->piece.size) {
+		/* A reader of a document sees one version of it, from a read at its start until the
+		 * next one.  Without room for a copy, it sees the newest content. */
+		handle->old = content_kept(inode);
+		r = handle->old ? 0 : document_get(&view, inode, &handle->old);
+		if (r == -ESTALE || r == -EIO)
+			return r;
+	}
 	if (handle->old)
 		return stage_read(&handle->old->stage, offset, size, out);
 	return read_with_piece(tree, &view, handle, offset, size, out);

@@ -333,15 +333,6 @@ static void emit_begin(struct save *save, struct batch *batch)
 		batch_row_delete(batch, node->session, node->key, save->rows, INT64_MAX);
 }
 
-static void emit_chunk(struct save *save, struct batch *batch)
-{
-	size_t part = MIN(save->at.rest.size, (size_t)BACKEND_CHUNK);
-
-	batch_chunk_put(batch, save->target.node->ino, save->at.index++,
-			bytes_make(save->at.rest.data, part));
-	save->at.rest = bytes_make(save->at.rest.data + part, save->at.rest.size - part);
-}
-
 static void emit_mark(struct save *save, struct batch *batch)
 {
 	if (save->at.seq || save->at.offset <= save->first_change ||
@@ -350,17 +341,6 @@ static void emit_mark(struct save *save, struct batch *batch)
 	batch_mark_put(batch, save->target.node->ino, save->at.offset, save->at.index);
 	save->at.mark_offset = save->at.offset;
 	save->at.mark_rows = 0;
-}
-
-static void emit_piece(struct save *save, struct batch *batch, struct bytes data)
-{
-	while (data.size) {
-		size_t part = MIN(data.size, (size_t)PIECE_MAX);
-
-		batch_piece_put(batch, save->target.node->ino, save->at.index, save->at.seq++,
-				bytes_make(data.data, part));
-		data = bytes_make(data.data + part, data.size - part);
-	}
 }
 
 /* Lines that are not rows and follow a whole one may share its piece, so that a file of blank lines
@@ -388,7 +368,8 @@ static void emit_line(struct save *save, struct batch *batch)
 	emit_mark(save, batch);
 	if (code == LINE_PIECE) {
 		emit_gather(save, &line);
-		emit_piece(save, batch, bytes_make(line.text.data, line.size));
+		batch_pieces_put(batch, save->target.node->ino, save->at.index, &save->at.seq,
+				 bytes_make(line.text.data, line.size));
 	} else {
 		if (code == LINE_ROW)
 			emit_row(save, batch, save->at.index, line.text);
@@ -404,6 +385,7 @@ static void emit_line(struct save *save, struct batch *batch)
 static int save_emit(struct save *save, struct batch *batch, size_t limit)
 {
 	const char *start = save->at.rest.data;
+	size_t part;
 
 	if (!save->begun)
 		emit_begin(save, batch);
@@ -412,10 +394,14 @@ static int save_emit(struct save *save, struct batch *batch, size_t limit)
 			return batch->error;
 		if (batch->count >= limit || save->at.rest.data - start >= EMIT_BYTES)
 			return 1;
-		if (save->how == SAVE_CHUNKS)
-			emit_chunk(save, batch);
-		else
+		if (save->how != SAVE_CHUNKS) {
 			emit_line(save, batch);
+			continue;
+		}
+		part = MIN(save->at.rest.size, (size_t)BACKEND_CHUNK);
+		batch_chunk_put(batch, save->target.node->ino, save->at.index++,
+				bytes_make(save->at.rest.data, part));
+		save->at.rest = bytes_make(save->at.rest.data + part, save->at.rest.size - part);
 	}
 	return batch->error;
 }

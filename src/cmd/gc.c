@@ -221,14 +221,6 @@ static void gc_judge(struct gc *gc)
 	}
 }
 
-/* Printing. */
-
-static void say_session(struct gc *gc, const struct found *found, const char *action,
-			const char *why)
-{
-	gc_report_session(&gc->report, found->name, &found->look, action, why);
-}
-
 /* Giving orders. */
 
 static void remove_session(struct gc *gc, const struct found *found)
@@ -238,11 +230,11 @@ static void remove_session(struct gc *gc, const struct found *found)
 			order_trash(&text, bytes_str(found->name), found->since, gc->grace));
 
 	if (r == 0)
-		say_session(gc, found, "remove", found->why);
+		gc_report_session(&gc->report, found->name, &found->look, "remove", found->why);
 	else if (r == -EBUSY)
-		say_session(gc, found, "keep", "in use");
+		gc_report_session(&gc->report, found->name, &found->look, "keep", "in use");
 	else if (r == -ECANCELED)
-		say_session(gc, found, "keep", "has changed");
+		gc_report_session(&gc->report, found->name, &found->look, "keep", "has changed");
 	else if (r == -ENOSPC && gc->grace)
 		gc_say_wrong(gc, found->name,
 			     "there is no space left to keep it; --grace=0 removes it at once");

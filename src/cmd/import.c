@@ -167,14 +167,6 @@ static void import_report(struct copier *copier, int error)
 			  "command imports the rest");
 }
 
-/* Without a store, a dry run makes none: all would be new. */
-static bool has_store(const char *store)
-{
-	struct stat st;
-
-	return !backend_has_path(store) || stat(store, &st) == 0 || errno != ENOENT;
-}
-
 static int run_with(struct arguments *arguments, char **operands)
 {
 	struct copier *copier = &arguments->import.copier;
@@ -211,6 +203,7 @@ static int run_import(void *values, char **operands)
 	struct arguments *arguments = values;
 	struct copier *copier = &arguments->import.copier;
 	const unsigned flags = arguments->dry ? 0 : ACCESS_WRITE | ACCESS_CREATE;
+	struct stat st;
 	int status = cmd_judge_bucket(&cmd_import, operands[1], &arguments->bucket,
 				      sizeof(arguments->bucket));
 
@@ -229,7 +222,9 @@ static int run_import(void *values, char **operands)
 		return cmd_sync_run(&arguments->bucket, &arguments->options, operands,
 				    arguments->json);
 	stop_watch();
-	if ((!arguments->dry || has_store(operands[0])) &&
+	/* Without a store, a dry run makes none: all would be new. */
+	if ((!arguments->dry || !backend_has_path(operands[0]) || stat(operands[0], &st) == 0 ||
+	     errno != ENOENT) &&
 	    store_open(operands[0], flags, &arguments->options, &copier->to) < 0)
 		return CMD_FAILED;
 	if (copier->to && arguments->layout != &import_tree &&

@@ -294,26 +294,23 @@ static int is_of_store(void *arg, const struct mount_entry *entry)
 	return strcmp(entry->type, MOUNTS_TYPE) == 0 && strcmp(entry->source, arg) == 0;
 }
 
-/* Add to the sentence about the mount that has the store how to end that mount. */
-static void explain_busy(const struct mount *mount, char **why)
-{
-	bool here = mounts_each(is_of_store, mount->store) > 0;
-
-	if (*why && !here && !backend_has_path(mount->store))
-		str_explain(why, 0, "%s; no mount here has this URL: unmount it where it is", *why);
-	else if (*why)
-		str_explain(why, 0, "%s; 'sessfs umount %s%s' ends a mount%s", *why,
-			    here ? "" : "--force ", mount->store,
-			    here ? "" : " that you cannot see here");
-}
-
 static int serve_store(struct mount *mount)
 {
 	int r = guard_run(&mount->guard, open_tree, mount);
+	const char *why = mount->why;
 	int status;
 
-	if (r == -EBUSY)
-		explain_busy(mount, &mount->why);
+	/* How to end the mount that has the store. */
+	if (r == -EBUSY && why && mounts_each(is_of_store, mount->store) > 0)
+		str_explain(&mount->why, 0, "%s; 'sessfs umount %s' ends a mount", why,
+			    mount->store);
+	else if (r == -EBUSY && why && !backend_has_path(mount->store))
+		str_explain(&mount->why, 0,
+			    "%s; no mount here has this URL: unmount it where it is", why);
+	else if (r == -EBUSY && why)
+		str_explain(&mount->why, 0,
+			    "%s; 'sessfs umount --force %s' ends a mount that you cannot see here",
+			    why, mount->store);
 	if (r < 0 && (r != -EISDIR || !store_say_mounted(mount->store)))
 		say_why(mount->why, r);
 	if (r < 0)
@@ -385,18 +382,6 @@ static int check_empty(const struct mount *mount)
 	return r;
 }
 
-/* A store below the mount point could not be reached any more, least of all by its own daemon. */
-static int check_store_outside(const struct mount *mount)
-{
-	size_t size = strlen(mount->dir);
-
-	if (strncmp(mount->store, mount->dir, size) != 0 || mount->store[size] != '/')
-		return 0;
-	log_error("the store %s is in the mount point %s; move it elsewhere", mount->store,
-		  mount->dir);
-	return -EINVAL;
-}
-
 static int check_dir(const struct mount *mount)
 {
 	struct stat status;
@@ -442,13 +427,10 @@ static int find_store(struct mount *mount, const char *store)
 	return r < 0 ? say_why(why, r) : 0;
 }
 
-static int find_dir(struct mount *mount, const char *dir)
+static int find_dir(const char *dir, char **ret_dir)
 {
-	int r = check_trust(dir, TRUST_MOUNTPOINT);
+	int r = mounts_absolute(dir, ret_dir);
 
-	if (r < 0)
-		return r;
-	r = mounts_absolute(dir, &mount->dir);
 	if (r < 0)
 		log_error("cannot reach the mount point %s: %s", dir, strerror(-r));
 	return r;
@@ -467,20 +449,29 @@ static int plan_guard(struct mount *mount)
 static int prepare(struct mount *mount, const char *store, const char *dir)
 {
 	int r = find_store(mount, store);
+	size_t size;
 
 	if (r == 0)
-		r = find_dir(mount, dir);
+		r = check_trust(dir, TRUST_MOUNTPOINT);
+	if (r == 0)
+		r = find_dir(dir, &mount->dir);
 	if (r == 0)
 		r = detach_dead(mount);
 	if (r == 0)
 		r = check_dir(mount);
 	if (r == 0)
 		r = plan_guard(mount);
-	if (r == 0)
-		r = check_store_outside(mount);
-	if (r == 0)
-		guard_choose_temporary(mount->dir);
-	return r;
+	if (r < 0)
+		return r;
+	/* It could not be reached any more, least of all by its own daemon. */
+	size = strlen(mount->dir);
+	if (strncmp(mount->store, mount->dir, size) == 0 && mount->store[size] == '/') {
+		log_error("the store %s is in the mount point %s; move it elsewhere", mount->store,
+			  mount->dir);
+		return -EINVAL;
+	}
+	guard_choose_temporary(mount->dir);
+	return 0;
 }
 
 static int take_options(void *field, const char *value, char **ret_why)
@@ -496,18 +487,6 @@ static const struct cmd_option mount_options[] = {
 		"stay in the foreground and log every request"),
 	{ NULL, 'o', "OPTIONS", take_options, 0, "options, separated by commas:" },
 };
-
-static int run_remount(const struct mount *mount, const char *dir)
-{
-	_cleanup_(freep) char *path = NULL;
-	int r = mounts_absolute(dir, &path);
-
-	if (r < 0)
-		log_error("cannot reach the mount point %s: %s", dir, strerror(-r));
-	else
-		r = remount(path, &mount->options);
-	return r < 0 ? CMD_FAILED : CMD_DONE;
-}
 
 static int mount_now(struct mount *mount, char **operands)
 {
@@ -536,8 +515,13 @@ static int run_mount(void *values, char **operands)
 		log_error("only root may mount with -o %s", mount->options.privileged);
 		return CMD_FAILED;
 	}
-	if (mount->options.remount)
-		return run_remount(mount, operands[1]);
+	if (mount->options.remount) {
+		status = find_dir(operands[1], &mount->dir);
+		if (status == 0)
+			status = remount(mount->dir, &mount->options);
+		free(mount->dir);
+		return status < 0 ? CMD_FAILED : CMD_DONE;
+	}
 	status = mount_now(mount, operands);
 	free(mount->store);
 	free(mount->dir);

@@ -62,36 +62,18 @@ static int take_most(void *field, const char *value, char **ret_why)
 	return 0;
 }
 
-/* Whole, and one that there is. */
-static bool is_date(const char *text)
-{
-	static const char *const forms[] = { "%Y-%m-%d", "%Y-%m-%dT%H:%M", "%Y-%m-%d %H:%M",
-					     "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M:%S" };
-
-	for (size_t i = 0; i < ARRAY_SIZE(forms); i++) {
-		struct tm tm = { 0 };
-		const char *end = strptime(text, forms[i], &tm);
-		const int day = tm.tm_mday;
-
-		if (end && (!*end || strcmp(end, "Z") == 0))
-			return timegm(&tm) != -1 && tm.tm_mday == day;
-	}
-	return false;
-}
-
 static int take_since(void *field, const char *value, char **ret_why)
 {
-	int64_t age;
+	int64_t time;
 
-	if (is_date(value))
-		*(int64_t *)field = moment_read(value);
-	else if (units_age(value, &age) == 0)
-		*(int64_t *)field = time_now() - age;
-	else
+	if (units_age(value, &time) == 0)
+		time = time_now() - time;
+	else if (!moment_exact(bytes_str(value), &time))
 		return str_explain(ret_why, -EINVAL,
 				   "'%s' is not understood: --since takes a date as in 2026-01-31 "
 				   "or 2026-01-31T18:30, in UTC, or an age as in 12h or 7d",
 				   value);
+	*(int64_t *)field = time;
 	return 0;
 }
 

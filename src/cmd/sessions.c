@@ -167,38 +167,31 @@ static void row_done(struct row *row)
 	free(row->title);
 }
 
-static int read_ttl(struct sessions *sessions, struct row *row)
+/* What JSON and --titles show beside the sums. */
+static int read_more(struct sessions *sessions, struct row *row)
 {
 	struct backend *backend = sessions->questions.backend;
-	_cleanup_(buf_done) struct buf text = { 0 };
+	const uint64_t layout = sessions->questions.layout;
+	const struct bytes id = bytes_make(row->id, row->id_size);
+	_cleanup_(buf_done) struct buf ttl = { 0 }, title = { 0 };
 	struct backend_snapshot *snapshot;
-	int r = backend->ops->snapshot_begin(backend, BACKEND_ANYWAY, &snapshot);
+	int r, found = -ENODATA;
 
+	if (!sessions->json && !sessions->titles)
+		return 0;
+	r = backend->ops->snapshot_begin(backend, BACKEND_ANYWAY, &snapshot);
 	if (r < 0)
 		return r;
-	r = session_ttl(backend, snapshot, sessions->questions.layout,
-			bytes_make(row->id, row->id_size), &text);
+	if (sessions->json)
+		found = session_ttl(backend, snapshot, layout, id, &ttl);
+	if (sessions->titles)
+		r = title_of(backend, snapshot, layout, id, &title);
 	backend->ops->snapshot_end(backend, snapshot);
-	if (r == 0)
-		row->ttl = bytes_dup(buf_bytes(&text));
-	return r == -ENODATA || row->ttl ? 0 : r < 0 ? r : -ENOMEM;
-}
-
-static int read_title(struct sessions *sessions, struct row *row)
-{
-	struct backend *backend = sessions->questions.backend;
-	_cleanup_(buf_done) struct buf title = { 0 };
-	struct backend_snapshot *snapshot;
-	int r = backend->ops->snapshot_begin(backend, BACKEND_ANYWAY, &snapshot);
-
-	if (r < 0)
-		return r;
-	r = title_of(backend, snapshot, sessions->questions.layout,
-		     bytes_make(row->id, row->id_size), &title);
-	backend->ops->snapshot_end(backend, snapshot);
-	if (r == 0 && title.size)
-		row->title = bytes_dup(buf_bytes(&title));
-	return r < 0 || !title.size || row->title ? r : -ENOMEM;
+	if (r < 0 || (found < 0 && found != -ENODATA))
+		return r < 0 ? r : found;
+	row->ttl = found == 0 ? bytes_dup(buf_bytes(&ttl)) : NULL;
+	row->title = title.size ? bytes_dup(buf_bytes(&title)) : NULL;
+	return (found == 0 && !row->ttl) || (title.size && !row->title) ? -ENOMEM : 0;
 }
 
 /* Takes the row over. */
@@ -334,11 +327,8 @@ static int on_session(void *arg, struct bytes session, const struct backend_sess
 	row.name = bytes_dup(buf_bytes(&name));
 	row.id = bytes_dup(session);
 	row.id_size = session.size;
-	r = row.name && row.id && is_wanted(sessions, &row) && sessions->json ?
-		    read_ttl(sessions, &row) :
-		    0;
-	if (r == 0 && sessions->titles && row.name && is_wanted(sessions, &row))
-		r = read_title(sessions, &row);
+	if (row.name && row.id && is_wanted(sessions, &row))
+		r = read_more(sessions, &row);
 	return r < 0 ? r : add_row(sessions, &row);
 }
 

@@ -66,34 +66,9 @@ static void stand_alone(int *fd)
 	prctl(PR_SET_NAME, "sessfs-aide");
 }
 
-static void unmount(int fd, const char *dir)
-{
-	_cleanup_(freep) char *why = NULL;
-	int r = mounts_end_ours(dir, &why);
-
-	if (r < 0 && !why)
-		dprintf(fd, "%s", strerror(-r));
-	else if (r < 0)
-		dprintf(fd, "%s", why);
-}
-
 static void on_signal(int number)
 {
 	(void)number;
-}
-
-/* SIGUSR1 comes when the daemon's first thread ends, even if the others cannot.  It interrupts only
- * ppoll() with this set. */
-static void watch_daemon(sigset_t *ret_waiting)
-{
-	sigset_t set;
-
-	sigemptyset(&set);
-	sigaddset(&set, SIGUSR1);
-	sigprocmask(SIG_BLOCK, &set, ret_waiting);
-	sigdelset(ret_waiting, SIGUSR1);
-	signal(SIGUSR1, on_signal);
-	prctl(PR_SET_PDEATHSIG, SIGUSR1);
 }
 
 /* Look, since other processes of its user can send the signal, too. */
@@ -125,8 +100,10 @@ struct serving {
 /* False when it is time to end. */
 static bool answer(struct serving *serving)
 {
+	_cleanup_(freep) char *why = NULL;
 	struct question question;
 	struct found found;
+	int r;
 
 	if (read(serving->fd, &question, sizeof(question)) != sizeof(question))
 		return false;
@@ -135,7 +112,9 @@ static bool answer(struct serving *serving)
 		serving->device = question.device;
 		return true;
 	case ASK_UNMOUNT:
-		unmount(serving->fd, serving->dir);
+		r = mounts_end_ours(serving->dir, &why);
+		if (r < 0)
+			dprintf(serving->fd, "%s", why ? why : strerror(-r));
 		serving->ends = true;
 		return false;
 	case TELL_END:
@@ -185,7 +164,7 @@ static void remove_dead(const struct serving *serving)
 static void serve(struct serving *serving, int fd)
 {
 	struct pollfd asked = { .events = POLLIN };
-	sigset_t waiting;
+	sigset_t set, waiting;
 
 	stand_alone(&fd);
 	/* A user's aide has no rights, and must be able to call fusermount3. */
@@ -194,7 +173,14 @@ static void serve(struct serving *serving, int fd)
 					1ULL << CAP_SYS_PTRACE);
 		guard_no_new_privileges();
 	}
-	watch_daemon(&waiting);
+	/* SIGUSR1 comes when the daemon's first thread ends, even if the others cannot.  It
+	 * interrupts only ppoll() with this set. */
+	sigemptyset(&set);
+	sigaddset(&set, SIGUSR1);
+	sigprocmask(SIG_BLOCK, &set, &waiting);
+	sigdelset(&waiting, SIGUSR1);
+	signal(SIGUSR1, on_signal);
+	prctl(PR_SET_PDEATHSIG, SIGUSR1);
 	serving->fd = asked.fd = fd;
 	for (;;) {
 		if (ppoll(&asked, 1, NULL, &waiting) > 0) {

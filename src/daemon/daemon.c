@@ -63,20 +63,6 @@ static int daemon_status(pid_t pid)
 	return WEXITSTATUS(status);
 }
 
-/* The signals that end the waiting parent, and SIGCHLD; signals that nohup(1) ignores stay ignored.
- */
-static void watched_signals(sigset_t *set)
-{
-	static const int numbers[] = { SIGHUP, SIGINT, SIGQUIT, SIGTERM };
-	struct sigaction before;
-
-	sigemptyset(set);
-	sigaddset(set, SIGCHLD);
-	for (size_t i = 0; i < ARRAY_SIZE(numbers); i++)
-		if (sigaction(numbers[i], NULL, &before) == 0 && before.sa_handler != SIG_IGN)
-			sigaddset(set, numbers[i]);
-}
-
 /* Returns the number of a signal, or 0 when the descriptor can be read. */
 static int wait_for(int fd, int signals)
 {
@@ -148,11 +134,19 @@ int daemon_start(const struct daemon *daemon)
 {
 	_cleanup_(closep) int read_end = -1;
 	_cleanup_(closep) int signals = -1;
+	static const int numbers[] = { SIGHUP, SIGINT, SIGQUIT, SIGTERM };
+	struct sigaction action;
 	sigset_t set, before;
 	int ends[2];
 	pid_t pid;
 
-	watched_signals(&set);
+	/* The signals that end the waiting parent, and SIGCHLD; signals that nohup(1) ignores stay
+	 * ignored. */
+	sigemptyset(&set);
+	sigaddset(&set, SIGCHLD);
+	for (size_t i = 0; i < ARRAY_SIZE(numbers); i++)
+		if (sigaction(numbers[i], NULL, &action) == 0 && action.sa_handler != SIG_IGN)
+			sigaddset(&set, numbers[i]);
 	signals = signalfd(-1, &set, SFD_CLOEXEC);
 	if (signals < 0 || pipe2(ends, O_CLOEXEC) < 0) {
 		log_error("cannot create a pipe: %s", strerror(errno));

@@ -32,15 +32,6 @@ static bool has_nodeid(const char *path, uint64_t nodeid)
 	return ((uint64_t)word[0] << 32 | word[1]) == nodeid;
 }
 
-/* Other mounts have the same numbers. */
-static bool is_on(const char *path, unsigned device)
-{
-	struct statx known;
-
-	return statx(AT_FDCWD, path, AT_STATX_DONT_SYNC, 0, &known) == 0 && !known.stx_dev_major &&
-	       known.stx_dev_minor == device;
-}
-
 static unsigned access_of(const char *process, const char *number)
 {
 	unsigned flags = 0;
@@ -68,6 +59,7 @@ struct wanted {
 static int process_find(const char *process, const struct wanted *wanted, bool *ret_any)
 {
 	struct dirent *entry;
+	struct statx known;
 	bool found = false;
 	char path[96];
 	DIR *dir;
@@ -82,7 +74,10 @@ static int process_find(const char *process, const struct wanted *wanted, bool *
 			continue;
 		*ret_any = true;
 		snprintf(path, sizeof(path), "%s/fd/%.20s", process, entry->d_name);
-		found = has_nodeid(path, wanted->nodeid) && is_on(path, wanted->device) &&
+		/* Other mounts have the same numbers. */
+		found = has_nodeid(path, wanted->nodeid) &&
+			statx(AT_FDCWD, path, AT_STATX_DONT_SYNC, 0, &known) == 0 &&
+			!known.stx_dev_major && known.stx_dev_minor == wanted->device &&
 			(wanted->access & access_of(process, entry->d_name));
 	}
 	closedir(dir);

@@ -135,22 +135,15 @@ static int allow_sockets(scmp_filter_ctx filter, enum socket_use use)
 	return r;
 }
 
-/* A store on a server connects again. */
-static int allow_connecting(scmp_filter_ctx filter, const struct guard *guard)
-{
-	int r = 0;
-
-	if (!guard->connects)
-		return allow_sockets(filter, LOGS);
-	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(connecting_calls); i++)
-		r = allow(filter, connecting_calls[i], 0, NULL);
-	return r < 0 ? r : allow_sockets(filter, guard->port ? CONNECTS_BY_TCP : CONNECTS);
-}
-
 static int allow_all(scmp_filter_ctx filter, const struct guard *guard)
 {
-	int r = allow_connecting(filter, guard);
+	/* A store on a server connects again. */
+	int r = allow_sockets(filter, !guard->connects ? LOGS :
+				      guard->port      ? CONNECTS_BY_TCP :
+							 CONNECTS);
 
+	for (size_t i = 0; r == 0 && guard->connects && i < ARRAY_SIZE(connecting_calls); i++)
+		r = allow(filter, connecting_calls[i], 0, NULL);
 	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(calls); i++)
 		r = allow(filter, calls[i], 0, NULL);
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)

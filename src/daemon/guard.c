@@ -297,25 +297,19 @@ static void *wait_for_cancel(void *arg)
 	return arg;
 }
 
-/* The C library reads some files when they are first needed, which would then be too late: the one
- * that ends threads, and the one that tells the time zone to the log. */
-static void load_late_files(void)
+int guard_run(struct guard *guard, int (*run)(void *arg), void *arg)
 {
+	struct errand errand = { .guard = guard, .run = run, .arg = arg };
 	pthread_t thread;
+	int r;
 
+	/* The C library reads some files when they are first needed, which would then be too late:
+	 * the one that ends threads, and the one that tells the time zone to the log. */
 	tzset();
 	if (pthread_create(&thread, NULL, wait_for_cancel, NULL) == 0) {
 		pthread_cancel(thread);
 		pthread_join(thread, NULL);
 	}
-}
-
-int guard_run(struct guard *guard, int (*run)(void *arg), void *arg)
-{
-	struct errand errand = { .guard = guard, .run = run, .arg = arg };
-	int r;
-
-	load_late_files();
 	r = guard_rules(guard);
 	guard->rules = r < 0 ? 0 : r;
 	r = run_thread(run_errand, &errand);

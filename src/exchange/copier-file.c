@@ -334,17 +334,6 @@ static int write_file(struct copier *copier, struct copier_entry *entry, const s
 	return r;
 }
 
-/* Remove anything but a regular file. */
-static int clear_way(struct copier *copier, const struct copier_entry *entry)
-{
-	struct stat there;
-	int r = copier_stat(copier, entry->path, &there);
-
-	if (r < 0)
-		return r == -ENOENT ? 0 : r;
-	return S_ISREG(there.st_mode) ? 0 : access_remove(copier->to, entry->path, false);
-}
-
 /* The store keeps bytes that are not JSON beside its rows, and logs that; count and name the files
  * that have brought them. */
 static int count_invalid(struct copier *copier, const struct copier_entry *entry)
@@ -379,8 +368,14 @@ static int verify(struct copier *copier, struct copier_entry *entry)
 
 static int bring(struct copier *copier, struct copier_entry *entry, const struct plan *plan)
 {
-	int r = plan->did == COPIER_REPLACED ? clear_way(copier, entry) : 0;
+	struct stat there;
+	int r = plan->did == COPIER_REPLACED ? copier_stat(copier, entry->path, &there) : -ENOENT;
 
+	/* Remove anything but a regular file. */
+	if (r == 0 && !S_ISREG(there.st_mode))
+		r = access_remove(copier->to, entry->path, false);
+	else if (r == -ENOENT)
+		r = 0;
 	if (r == 0)
 		r = write_file(copier, entry, plan);
 	if (r == 0 && kind_of(copier, entry->path) != BACKEND_ORDINARY)

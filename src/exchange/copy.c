@@ -95,16 +95,6 @@ static bool may_be_copy(int fd)
 					  memcmp(begin, none, sizeof(begin)) == 0));
 }
 
-/* A file that was left may be a store in use by now, or the source of this copy. */
-static bool is_used(const char *from_name, int fd, const char *name)
-{
-	struct stat st, from;
-
-	return backend_is_owned(name) || fstat(fd, &st) < 0 ||
-	       (stat(from_name, &from) == 0 && from.st_ino == st.st_ino &&
-		from.st_dev == st.st_dev);
-}
-
 /* Remove the files that killed commands have left in a folder, under any name, since the next
  * backup may have another one.  A command that is alive holds the lock of its file. */
 static void sweep(const char *from, struct bytes folder)
@@ -127,10 +117,16 @@ static void sweep(const char *from, struct bytes folder)
 		return;
 	for (size_t i = 0; i < found.gl_pathc; i++) {
 		const char *name = found.gl_pathv[i];
+		struct stat st, source;
 		_cleanup_(closep) int fd =
 			open(name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 
-		if (fd >= 0 && is_ours(fd, name) && may_be_copy(fd) && !is_used(from, fd, name))
+		if (fd < 0 || !is_ours(fd, name) || !may_be_copy(fd) || backend_is_owned(name) ||
+		    fstat(fd, &st) < 0)
+			continue;
+		/* It may be the source of this copy. */
+		if (stat(from, &source) < 0 || source.st_ino != st.st_ino ||
+		    source.st_dev != st.st_dev)
 			backend_discard(name);
 	}
 }
@@ -230,18 +226,6 @@ static int look_into(const struct copy *copy, struct backend *backend,
 	return stop_wanted() ? -EINTR : r;
 }
 
-static int open_target(const char *store, const char *table, struct backend **ret_backend)
-{
-	_cleanup_(freep) char *why = NULL;
-	char owner[64];
-	const struct backend_options wanted = { .create = true, .owner = owner, .table = table };
-	int r;
-
-	snprintf(owner, sizeof(owner), "process %d, a command of sessfs", (int)getpid());
-	r = backend_open(store, &wanted, ret_backend, &why);
-	return r < 0 ? say_why(why, r) : 0;
-}
-
 static int judge_target(const struct copy *copy, struct backend *to)
 {
 	int r = transfer_is_empty(to);
@@ -261,9 +245,16 @@ static int transfer_between(const struct copy *copy, struct backend *from,
 	_cleanup_(progress_end) struct progress progress = { 0 };
 	_cleanup_(backend_closep) struct backend *to = NULL;
 	const struct transfer transfer = { copy->from, copy->to ? copy->to : name, &progress };
-	int r = open_target(name, table, &to);
+	_cleanup_(freep) char *why = NULL;
+	char owner[64];
+	const struct backend_options wanted = { .create = true, .owner = owner, .table = table };
+	int r;
 
-	if (r == 0 && !backend_has_path(name))
+	snprintf(owner, sizeof(owner), "process %d, a command of sessfs", (int)getpid());
+	r = backend_open(name, &wanted, &to, &why);
+	if (r < 0)
+		return say_why(why, r);
+	if (!backend_has_path(name))
 		r = judge_target(copy, to);
 	if (r < 0)
 		return r;
@@ -389,16 +380,6 @@ static int write_out(struct copy *copy, const char *temporary)
 	return stop_wanted() ? -EINTR : size ? -EIO : 0;
 }
 
-/* The file to make: the target itself, or for stdout a temporary file, which is checked first. */
-static int find_place(const struct copy *copy, char **ret_path)
-{
-	int r = copy->to ? mounts_absolute(copy->to, ret_path) : 0;
-
-	if (r < 0)
-		log_error("cannot reach %s: %s", copy->to, strerror(-r));
-	return r;
-}
-
 int copy_run(struct copy *copy)
 {
 	_cleanup_(freep) char *temporary = NULL;
@@ -410,9 +391,12 @@ int copy_run(struct copy *copy)
 		r = transfer(copy, copy->to);
 		return r < 0 ? r : look_at(copy, copy->to);
 	}
-	r = find_place(copy, &path);
-	if (r < 0)
+	/* For stdout a temporary file is made, which is checked first. */
+	r = copy->to ? mounts_absolute(copy->to, &path) : 0;
+	if (r < 0) {
+		log_error("cannot reach %s: %s", copy->to, strerror(-r));
 		return r;
+	}
 	r = lock = copy_make_temporary(copy->from, path, &temporary);
 	if (r < 0)
 		return r;

@@ -6,6 +6,7 @@
 
 #include "backend/base/array.h"
 #include "backend/base/cleanup.h"
+#include "fs/base/look.h"
 
 /* A surrogate as three bytes, which UTF-8 does not allow: ED A0..BF 80..BF. */
 static bool is_surrogate(struct bytes text)
@@ -58,111 +59,18 @@ static size_t place_before(struct bytes text, size_t place)
 
 /* From here on the text is valid. */
 
-static bool is_blank(char byte)
-{
-	return byte == ' ' || byte == '\t' || byte == '\n' || byte == '\r';
-}
-
-static const char *skip_blanks(const char *at, const char *end)
-{
-	while (at < end && is_blank(*at))
-		at++;
-	return at;
-}
-
-/* Behind a string. */
-static const char *skip_string(const char *at)
-{
-	for (at++; *at != '"'; at++)
-		at += *at == '\\';
-	return at + 1;
-}
-
-/* Behind a value. */
-static const char *skip_value(const char *at, const char *end)
-{
-	size_t depth = 0;
-
-	while (at < end) {
-		if (*at == '"') {
-			at = skip_string(at);
-		} else if (*at == '{' || *at == '[') {
-			depth++;
-			at++;
-		} else if (*at == '}' || *at == ']') {
-			if (!depth)
-				break;
-			depth--;
-			at++;
-		} else if (!depth && (*at == ',' || *at == ':' || is_blank(*at))) {
-			break;
-		} else {
-			at++;
-			continue;
-		}
-		if (!depth)
-			break;
-	}
-	return at;
-}
-
-static unsigned hex4(const char *at)
-{
-	const char digits[5] = { at[0], at[1], at[2], at[3], '\0' };
-
-	return (unsigned)strtoul(digits, NULL, 16);
-}
-
-/* Also of a lone surrogate, in the same way. */
-static int append_utf8(struct buf *out, unsigned code)
-{
-	const char bytes[4] = { (char)(0xF0 | code >> 18), (char)(0x80 | (code >> 12 & 0x3F)),
-				(char)(0x80 | (code >> 6 & 0x3F)), (char)(0x80 | (code & 0x3F)) };
-	char first;
-
-	if (code < 0x80)
-		return buf_append_byte(out, (char)code);
-	if (code >= 0x10000)
-		return buf_append(out, bytes, 4);
-	first = code < 0x800 ? (char)(0xC0 | code >> 6) : (char)(0xE0 | code >> 12);
-	if (buf_append_byte(out, first) < 0)
-		return -ENOMEM;
-	return code < 0x800 ? buf_append(out, bytes + 3, 1) : buf_append(out, bytes + 2, 2);
-}
-
-static int unescape_code(const char **at, struct buf *out)
-{
-	unsigned code = hex4(*at + 2), low;
-
-	*at += 6;
-	if (code >= 0xD800 && code < 0xDC00 && (*at)[0] == '\\' && (*at)[1] == 'u') {
-		low = hex4(*at + 2);
-		if (low >= 0xDC00 && low < 0xE000) {
-			*at += 6;
-			code = 0x10000 + ((code - 0xD800) << 10) + (low - 0xDC00);
-		}
-	}
-	return append_utf8(out, code);
-}
-
-/* A string between its quotes. */
+/* A string between its quotes; a lone surrogate becomes three bytes. */
 static int unescape(struct bytes string, struct buf *out)
 {
-	static const char letters[] = "bfnrt", meant[] = "\b\f\n\r\t";
-	const char *at = string.data, *end = at + string.size, *letter;
+	const char *at = string.data, *end = at + string.size;
 	int r = buf_reserve(out, string.size + 1);
+	char code[4];
 
-	while (r == 0 && at < end) {
-		if (*at != '\\') {
+	while (r == 0 && at < end)
+		if (*at == '\\')
+			r = buf_append(out, code, look_unescape(&at, end, code));
+		else
 			r = buf_append_byte(out, *at++);
-		} else if (at[1] == 'u') {
-			r = unescape_code(&at, out);
-		} else {
-			letter = strchr(letters, at[1]);
-			r = buf_append_byte(out, letter ? meant[letter - letters] : at[1]);
-			at += 2;
-		}
-	}
 	return r;
 }
 
@@ -185,25 +93,14 @@ static int add_member(struct document *document, struct bytes key, struct bytes 
 	return 0;
 }
 
-static int find_members(struct document *document)
+static int find_members(struct document *document, struct bytes object)
 {
-	const char *at = document->text.data, *end = at + document->text.size;
+	struct look look = look_into(object);
+	struct bytes key, value;
 	int r = 0;
 
-	at = skip_blanks(skip_blanks(at, end) + 1, end);
-	while (r == 0 && *at == '"') {
-		const char *key = at + 1, *value;
-
-		at = skip_string(at);
-		struct bytes name = bytes_make(key, (size_t)(at - 1 - key));
-
-		value = skip_blanks(skip_blanks(at, end) + 1, end);
-		at = skip_value(value, end);
-		r = add_member(document, name, bytes_make(value, (size_t)(at - value)));
-		at = skip_blanks(at, end);
-		if (*at == ',')
-			at = skip_blanks(at + 1, end);
-	}
+	while (r == 0 && look_next(&look, &key, &value))
+		r = add_member(document, key, value);
 	return r;
 }
 
@@ -246,18 +143,19 @@ static int refuse(struct json_error *ret_error, size_t offset, const char *reaso
 int document_parse(struct bytes text, struct document *document, struct json_error *ret_error)
 {
 	struct json_error error;
-	const char *first;
+	const char *first, *end;
 	int r = escape_surrogates(text, &document->text);
 
 	if (r < 0)
 		return r;
 	if (!json_valid(buf_bytes(&document->text), &error))
 		return refuse(ret_error, place_before(text, error.offset), error.reason);
-	first = skip_blanks(document->text.data, document->text.data + document->text.size);
+	end = document->text.data + document->text.size;
+	first = look_blanks(document->text.data, end);
 	if (*first != '{')
 		return refuse(ret_error, (size_t)(first - document->text.data),
 			      "expected an object, which holds the states of a session");
-	r = find_members(document);
+	r = find_members(document, bytes_make(first, (size_t)(end - first)));
 	keep_last(document);
 	return r;
 }
@@ -277,14 +175,15 @@ bool document_is_list(struct bytes value)
 }
 
 /* Without the white space between tokens. */
-static int append_compact(const char *at, const char *end, struct buf *out)
+static int append_compact(struct bytes value, struct buf *out)
 {
+	const char *at = value.data, *end = at + value.size;
 	int r = 0;
 
 	while (r == 0 && at < end) {
-		const char *next = *at == '"' ? skip_string(at) : at + 1;
+		const char *next = *at == '"' ? look_string(at + 1, end) + 1 : at + 1;
 
-		if (!is_blank(*at))
+		if (look_blanks(at, next) == at)
 			r = buf_append(out, at, (size_t)(next - at));
 		at = next;
 	}
@@ -293,22 +192,16 @@ static int append_compact(const char *at, const char *end, struct buf *out)
 
 int document_content(struct bytes value, struct buf *content)
 {
-	const char *at = value.data, *end = at + value.size;
+	struct look look = look_into(value);
+	struct bytes key, item;
 	int r = buf_reserve(content, value.size + 1);
 
 	if (!document_is_list(value))
-		return r < 0 ? r : append_compact(at, end, content);
-	end--;
-	at = skip_blanks(at + 1, end);
-	while (r == 0 && at < end) {
-		const char *next = skip_value(at, end);
-
-		r = append_compact(at, next, content);
+		return r < 0 ? r : append_compact(value, content);
+	while (r == 0 && look_next(&look, &key, &item)) {
+		r = append_compact(item, content);
 		if (r == 0)
 			r = buf_append_byte(content, '\n');
-		at = skip_blanks(next, end);
-		if (at < end)
-			at = skip_blanks(at + 1, end); /* the comma */
 	}
 	return r;
 }

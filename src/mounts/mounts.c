@@ -98,21 +98,13 @@ static void unescape(char *text)
 	*to = '\0';
 }
 
-/* The number behind a word of the options at the end of a line. */
-static uid_t user_in(const char *options)
-{
-	const char *user = options ? strstr(options, "user_id=") : NULL;
-
-	return user ? (uid_t)strtoul(user + strlen("user_id="), NULL, 10) : (uid_t)-1;
-}
-
 /* A line is: id parent major:minor root POINT FLAGS [more...] - TYPE SOURCE options */
 static bool line_parse(char *line, struct mount_entry *entry)
 {
 	enum { ID, PARENT, DEVICE, ROOT, POINT, FLAGS, FIELDS };
 	char *behind = strstr(line, " - ");
 	char *fields[FIELDS], *place = NULL;
-	const char *minor, *flags;
+	const char *minor, *flags, *user;
 
 	if (!behind)
 		return false;
@@ -132,10 +124,13 @@ static bool line_parse(char *line, struct mount_entry *entry)
 		.read_only = strncmp(flags, "ro", 2) == 0 && (flags[2] == ',' || !flags[2]),
 		.id = atoi(fields[ID]),
 		.device = minor ? (unsigned)strtoul(minor + 1, NULL, 10) : 0,
-		.user = user_in(strtok_r(NULL, "\n", &place)),
 	};
 	if (!entry->type || !entry->source)
 		return false;
+	/* Behind a word of the options at the end of the line. */
+	user = strtok_r(NULL, "\n", &place);
+	user = user ? strstr(user, "user_id=") : NULL;
+	entry->user = user ? (uid_t)strtoul(user + strlen("user_id="), NULL, 10) : (uid_t)-1;
 	unescape(entry->source);
 	unescape(entry->root);
 	unescape(entry->point);
@@ -310,14 +305,6 @@ int mounts_end(const char *path, bool lazily, char **ret_why)
 	return str_explain(ret_why, -errno, "cannot unmount %s: %s", path, strerror(errno));
 }
 
-/* The kernel may still know what stat() asks for, but never what statfs() does. */
-static bool is_dead(int fd)
-{
-	struct statfs space;
-
-	return fstatfs(fd, &space) < 0 && errno == ENOTCONN;
-}
-
 /* The number that the kernel gives to the mount that a descriptor is on. */
 static int mount_id(int fd)
 {
@@ -366,9 +353,11 @@ int mounts_end_dead(const char *path, char **ret_why)
 {
 	_cleanup_(mount_entry_done) struct mount_entry entry = { 0 };
 	_cleanup_(closep) int fd = open(path, O_PATH | O_CLOEXEC);
+	struct statfs space;
 	int r;
 
-	if (fd < 0 || !is_dead(fd))
+	/* The kernel may still know what stat() asks for, but never what statfs() does. */
+	if (fd < 0 || fstatfs(fd, &space) == 0 || errno != ENOTCONN)
 		return 0;
 	r = mounts_find(path, &entry);
 	if (r == 0 && strcmp(entry.type, MOUNTS_TYPE) != 0)
@@ -443,18 +432,6 @@ bool mounts_shows(dev_t device, const char *store)
 	return major(device) == 0 && r == 0 && mounts_each(compare_store, &showing) > 0;
 }
 
-/* The file of the control filesystem.  It belongs to the user that has mounted (fuse.ko,
- * control.c). */
-static int abort_by_control(unsigned device)
-{
-	_cleanup_(closep) int fd = -1;
-	char name[64];
-
-	snprintf(name, sizeof(name), "/sys/fs/fuse/connections/%u/abort", device);
-	fd = open(name, O_WRONLY | O_CLOEXEC);
-	return fd < 0 || write(fd, "1", 1) != 1 ? -errno : 0;
-}
-
 static bool has_device(const void *device, const struct mount_entry *entry)
 {
 	return entry->device == *(const unsigned *)device && strcmp(entry->type, MOUNTS_TYPE) == 0;
@@ -479,9 +456,14 @@ static int abort_by_force(unsigned device)
 
 int mounts_abort(unsigned device)
 {
-	int r = abort_by_control(device);
+	/* The file of the control filesystem.  It belongs to the user that has mounted (fuse.ko,
+	 * control.c). */
+	_cleanup_(closep) int fd = -1;
+	char name[64];
 
-	return r < 0 ? abort_by_force(device) : 0;
+	snprintf(name, sizeof(name), "/sys/fs/fuse/connections/%u/abort", device);
+	fd = open(name, O_WRONLY | O_CLOEXEC);
+	return fd < 0 || write(fd, "1", 1) != 1 ? abort_by_force(device) : 0;
 }
 
 int mounts_open(const struct mount_entry *entry)

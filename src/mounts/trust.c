@@ -37,16 +37,6 @@ static int set_text(struct buf *buf, const char *text)
 	return buf_printf(buf, "%s", text);
 }
 
-static int walk_begin(struct walk *walk, const char *path)
-{
-	_cleanup_(freep) char *cwd = *path == '/' ? NULL : getcwd(NULL, 0);
-	int r = set_text(&walk->here, "");
-
-	if (r < 0)
-		return r;
-	return buf_printf(&walk->rest, "%s/%s", cwd ? cwd : "", path);
-}
-
 static bool is_ours(uid_t uid)
 {
 	return uid == 0 || uid == geteuid();
@@ -176,10 +166,13 @@ static bool next_name(struct walk *walk, char name[NAME_MAX + 1], bool *ret_last
 int trust_path(const char *path, enum trust_kind kind, char **ret_why)
 {
 	_cleanup_(walk_done) struct walk walk = { .kind = kind };
+	_cleanup_(freep) char *cwd = *path == '/' ? NULL : getcwd(NULL, 0);
 	char name[NAME_MAX + 1], *slash;
 	bool last;
-	int r = walk_begin(&walk, path);
+	int r = set_text(&walk.here, "");
 
+	if (r == 0)
+		r = buf_printf(&walk.rest, "%s/%s", cwd ? cwd : "", path);
 	while (r == 0 && next_name(&walk, name, &last)) {
 		if (strcmp(name, ".") == 0)
 			continue;

@@ -74,23 +74,13 @@ static int weigh(const Fts5ExtensionApi *api, Fts5Context *context, struct weigh
 	return code;
 }
 
-static int times_in(const Fts5ExtensionApi *api, Fts5Context *context, int word, int *ret_times)
-{
-	Fts5PhraseIter places;
-	int column, place;
-	int code = api->xPhraseFirst(context, word, &places, &column, &place);
-
-	for (*ret_times = 0; code == SQLITE_OK && column >= 0; ++*ret_times)
-		api->xPhraseNext(context, &places, &column, &place);
-	return code;
-}
-
 static void score(const Fts5ExtensionApi *api, Fts5Context *context, sqlite3_context *result,
 		  int count, sqlite3_value **values)
 {
 	struct weights *weights = api->xGetAuxdata(context, 0);
 	int code = weights ? SQLITE_OK : weigh(api, context, &weights);
-	int words = api->xPhraseCount(context), length = 0, times;
+	int words = api->xPhraseCount(context), length = 0, times, column, place;
+	Fts5PhraseIter places;
 	double sum = 0;
 
 	(void)count;
@@ -100,7 +90,9 @@ static void score(const Fts5ExtensionApi *api, Fts5Context *context, sqlite3_con
 	for (int i = 0; code == SQLITE_OK && i < words; i++) {
 		double many = SOON * (1 - LENGTH + LENGTH * length / weights->average);
 
-		code = times_in(api, context, i, &times);
+		code = api->xPhraseFirst(context, i, &places, &column, &place);
+		for (times = 0; code == SQLITE_OK && column >= 0; times++)
+			api->xPhraseNext(context, &places, &column, &place);
 		sum += weights->weight[i] * times * (SOON + 1) / (times + many);
 	}
 	if (code == SQLITE_OK)

@@ -67,16 +67,6 @@ bool walk_is_late(struct walk *walk)
 	return walk->late;
 }
 
-static void waiting_done(struct walk *walk)
-{
-	for (size_t i = 0; i < walk->count; i++) {
-		free(walk->waiting[i].session);
-		free(walk->waiting[i].key);
-	}
-	walk->count = 0;
-	walk->all = false;
-}
-
 int walk_bring_up(struct walk *walk)
 {
 	struct backend *backend = walk->backend;
@@ -88,7 +78,12 @@ int walk_bring_up(struct walk *walk)
 			break;
 		walk->late = false;
 		r = walk->look(walk);
-		waiting_done(walk);
+		for (size_t i = 0; i < walk->count; i++) {
+			free(walk->waiting[i].session);
+			free(walk->waiting[i].key);
+		}
+		walk->count = 0;
+		walk->all = false;
 		if (r != 0)
 			backend->ops->snapshot_end(backend, walk->snapshot);
 	} while (r > 0);

@@ -24,13 +24,6 @@
 #include "backend/base/moment.h"
 #include "src/user/stop.h"
 
-static int only_regular(mode_t mode)
-{
-	if (S_ISREG(mode))
-		return 0;
-	return S_ISDIR(mode) ? -EISDIR : S_ISLNK(mode) ? -ELOOP : -EOPNOTSUPP;
-}
-
 int access_make_parents(struct access *access, const char *path, size_t *made)
 {
 	int r = 0;
@@ -93,7 +86,10 @@ static int open_target(struct access_target *target, enum access_how how, struct
 	bool exists = r == 0;
 
 	if (exists)
-		r = only_regular(st.st_mode);
+		r = S_ISREG(st.st_mode) ? 0 :
+		    S_ISDIR(st.st_mode) ? -EISDIR :
+		    S_ISLNK(st.st_mode) ? -ELOOP :
+					  -EOPNOTSUPP;
 	else if (r == -ENOENT && how != ACCESS_FILE_READ && how != ACCESS_FILE_COMPACT)
 		r = target->is_dir ? -EISDIR : 0;
 	if (r < 0)

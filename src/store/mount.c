@@ -91,19 +91,6 @@ static int mount_stat(const struct access_place *place, struct stat *ret_stat)
 	return fstatat(place->fd, below(place), ret_stat, AT_SYMLINK_NOFOLLOW) < 0 ? failed() : 0;
 }
 
-static int list_entry(DIR *dir, const struct dirent *entry, bool with_stat, access_entry_fn *fn,
-		      void *arg)
-{
-	struct stat st = { .st_mode = DTTOIF(entry->d_type) };
-
-	if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
-		return 0;
-	/* It was removed after it was listed. */
-	if (with_stat && fstatat(dirfd(dir), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
-		return errno == ENOENT ? 0 : failed();
-	return fn(arg, entry->d_name, &st);
-}
-
 static int mount_list(const struct access_place *place, bool with_stat, access_entry_fn *fn,
 		      void *arg)
 {
@@ -116,8 +103,16 @@ static int mount_list(const struct access_place *place, bool with_stat, access_e
 		closep(&fd);
 		return r;
 	}
-	while (r == 0 && (errno = 0, entry = readdir(dir)))
-		r = list_entry(dir, entry, with_stat, fn, arg);
+	while (r == 0 && (errno = 0, entry = readdir(dir))) {
+		struct stat st = { .st_mode = DTTOIF(entry->d_type) };
+
+		if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
+			continue;
+		if (!with_stat || fstatat(dirfd(dir), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0)
+			r = fn(arg, entry->d_name, &st);
+		else if (errno != ENOENT) /* removed after it was listed */
+			r = failed();
+	}
 	if (r == 0 && errno)
 		r = failed();
 	closedir(dir);
@@ -178,23 +173,18 @@ static int claim(const struct access_place *place, int fd)
 	return S_ISREG(st.st_mode) && st.st_ino == named.st_ino ? 0 : -EAGAIN;
 }
 
-/* The process that made it holds its lock as long as it lives. */
-static void clear_away(const struct access_place *place)
-{
-	_cleanup_(closep) int fd =
-		open_beneath(place->access, place->fd, place->name, O_RDONLY | O_NONBLOCK, 0);
-
-	if (fd >= 0 && claim(place, fd) == 0)
-		unlinkat(place->fd, place->name, 0);
-}
-
 static int make_claimed(const struct access_place *place, mode_t mode, struct access_file *file)
 {
 	const int flags = O_WRONLY | O_CREAT | O_EXCL;
 	int r = mount_open(place, flags, mode, file);
 
 	if (r == -EEXIST && !(file->access->beside && file->access->is_beside(file))) {
-		clear_away(place);
+		_cleanup_(closep) int fd = open_beneath(place->access, place->fd, place->name,
+							O_RDONLY | O_NONBLOCK, 0);
+
+		/* The process that made it holds its lock as long as it lives. */
+		if (fd >= 0 && claim(place, fd) == 0)
+			unlinkat(place->fd, place->name, 0);
 		r = mount_open(place, flags, mode, file);
 	}
 	if (r < 0)

@@ -53,21 +53,20 @@ void access_news_end(struct access *access)
 	free(access->news);
 }
 
-static void news_wait(struct access_news *news, int64_t until)
-{
-	pthread_mutex_lock(&news->lock);
-	while (!news->happened && tick_cond_wait(&news->changed, &news->lock, until) != -ETIMEDOUT)
-		;
-	news->happened = false;
-	pthread_mutex_unlock(&news->lock);
-}
-
 int access_tree_next(struct access_file *file, size_t size, int milliseconds, struct buf *data)
 {
 	const int64_t until = tick_now() + (int64_t)milliseconds * 1000000;
 	int r = handle_is_stream(file->handle) ? news_begin(file->access) : -EINVAL;
 
-	while (r == 0 && !stream_waits(file->handle) && tick_now() < until && !stop_wanted())
-		news_wait(file->access->news, until);
+	while (r == 0 && !stream_waits(file->handle) && tick_now() < until && !stop_wanted()) {
+		struct access_news *news = file->access->news;
+
+		pthread_mutex_lock(&news->lock);
+		while (!news->happened &&
+		       tick_cond_wait(&news->changed, &news->lock, until) != -ETIMEDOUT)
+			;
+		news->happened = false;
+		pthread_mutex_unlock(&news->lock);
+	}
 	return r < 0 ? r : stream_read(file->handle, size, data);
 }

@@ -114,14 +114,6 @@ static int keep_entry(void *arg, struct bytes name, struct inode *inode, const s
 	return 0;
 }
 
-/* What a view lists is looked up by its name. */
-static int stat_listed(struct listing *listing, struct inode *dir, struct listed *listed)
-{
-	int r = tree_lookup(listing->tree, dir, bytes_str(listed->name), &listed->inode);
-
-	return r < 0 ? r : tree_stat(listing->tree, listed->inode, &listed->st);
-}
-
 static int list_all(struct listing *listing, struct inode *dir, bool with_stat, access_entry_fn *fn,
 		    void *arg)
 {
@@ -141,7 +133,11 @@ static int list_all(struct listing *listing, struct inode *dir, bool with_stat, 
 			bool gone = false;
 
 			if (r == 0 && with_stat && !listed->inode) {
-				r = stat_listed(listing, dir, listed);
+				/* What a view lists is looked up by its name. */
+				r = tree_lookup(listing->tree, dir, bytes_str(listed->name),
+						&listed->inode);
+				if (r == 0)
+					r = tree_stat(listing->tree, listed->inode, &listed->st);
 				gone = r == -ENOENT;
 				r = gone ? 0 : r;
 			}

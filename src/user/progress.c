@@ -44,23 +44,18 @@ static void put(int fd, const char *text, size_t size)
 		return;
 }
 
-/* Blanks rather than a sequence to erase with: every terminal understands these. */
-static void erase(void)
+void progress_hold(void)
 {
+	/* Blanks rather than a sequence to erase with: every terminal understands these. */
 	char blank[PROGRESS_COLUMNS + 2];
 
+	pthread_mutex_lock(&lock);
 	if (shown_on < 0 || !shown_size)
 		return;
 	memset(blank, ' ', sizeof(blank));
 	blank[0] = blank[shown_size + 1] = '\r';
 	put(shown_on, blank, shown_size + 2);
 	shown_size = 0;
-}
-
-void progress_hold(void)
-{
-	pthread_mutex_lock(&lock);
-	erase();
 }
 
 void progress_release(void)

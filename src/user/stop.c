@@ -28,23 +28,13 @@ static void on_signal(int number)
 	stopped_by = number;
 }
 
-static void end_by(int number)
-{
-	sigset_t set;
-
-	sigemptyset(&set);
-	sigaddset(&set, number);
-	signal(number, SIG_DFL);
-	pthread_sigmask(SIG_UNBLOCK, &set, NULL);
-	raise(number);
-}
-
 static void *watch(void *arg)
 {
 	/* Only poll(2) sees signals that another thread may take. */
 	struct pollfd waiting = { .fd = descriptor_above(signalfd(-1, &watched, SFD_CLOEXEC)),
 				  .events = POLLIN };
 	static const struct timespec now = { 0 };
+	sigset_t set;
 	int number;
 
 	for (;;) {
@@ -53,8 +43,13 @@ static void *watch(void *arg)
 		for (int i = 0; i < PATIENCE_S && poll(&waiting, 1, 0) == 1; i++)
 			sleep(1);
 		number = poll(&waiting, 1, 0) == 1 ? sigtimedwait(&watched, NULL, &now) : -1;
-		if (number > 0)
-			end_by(number);
+		if (number <= 0)
+			continue;
+		sigemptyset(&set);
+		sigaddset(&set, number);
+		signal(number, SIG_DFL);
+		pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+		raise(number);
 	}
 }
 

@@ -32,21 +32,10 @@ int terminal_columns(int otherwise, int least)
 
 static pid_t pager;
 
-/* $PAGER, or less, or without both cat. */
-static void run_pager(void)
+void pager_begin(void)
 {
 	static const char otherwise[] = "if command -v less >/dev/null 2>&1; then exec less; "
 					"else exec cat; fi";
-	const char *wanted = getenv("PAGER");
-
-	signal(SIGPIPE, SIG_DFL);
-	setenv("LESS", "FRX", false);
-	execl("/bin/sh", "sh", "-c", wanted && *wanted ? wanted : otherwise, (char *)NULL);
-	_exit(127);
-}
-
-void pager_begin(void)
-{
 	const char *wanted = getenv("PAGER");
 	int ends[2];
 
@@ -57,7 +46,10 @@ void pager_begin(void)
 	pager = fork();
 	if (pager == 0) {
 		dup2(ends[0], STDIN_FILENO);
-		run_pager();
+		signal(SIGPIPE, SIG_DFL);
+		setenv("LESS", "FRX", false);
+		execl("/bin/sh", "sh", "-c", wanted && *wanted ? wanted : otherwise, (char *)NULL);
+		_exit(127);
 	}
 	if (pager > 0)
 		dup2(ends[1], STDOUT_FILENO);

@@ -4,8 +4,9 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <time.h>
+
+#include "fs/base/ttl.h"
 
 static const int64_t second = 1000000000;
 
@@ -23,40 +24,23 @@ int units_number(const char *text, int base, uint64_t most, uint64_t *ret_number
 	return 0;
 }
 
-/* A unit of one letter: its value, or 0.  Large letters count as small ones. */
-static uint64_t unit_value(const char *letters, const uint64_t *values, const char *text)
-{
-	const char *letter = *text && !text[1] ? strchr(letters, *text | 0x20) : NULL;
-
-	return letter ? values[letter - letters] : 0;
-}
-
 int units_size(const char *text, uint64_t *ret_size)
 {
-	static const uint64_t values[] = { 1ULL << 10, 1ULL << 20, 1ULL << 30, 1ULL << 40 };
-	uint64_t number, unit = 1;
-	char *end;
-	int r = units_number(text, 10, INT64_MAX, &number, &end);
+	int64_t size;
+	int r = amount_parse(bytes_str(text), units_of_size, true, &size);
 
-	if (r == 0 && *end)
-		unit = unit_value("kmgt", values, end);
-	if (r < 0 || !unit || number > INT64_MAX / unit)
-		return -EINVAL;
-	*ret_size = number * unit;
-	return 0;
+	if (r >= 0)
+		*ret_size = (uint64_t)size;
+	return r < 0 ? r : 0;
 }
 
 int units_age(const char *text, int64_t *ret_age)
 {
-	static const uint64_t values[] = { 1, 60, 3600, 86400, 7 * 86400, 365 * 86400 };
-	uint64_t number, unit;
-	char *end;
-	int r = units_number(text, 10, INT64_MAX, &number, &end);
+	int64_t age;
 
-	unit = r == 0 ? unit_value("smhdwy", values, end) : 0;
-	if (!unit || number > (uint64_t)(INT64_MAX / second) / unit)
+	if (amount_parse(bytes_str(text), units_of_time, true, &age) <= 0)
 		return -EINVAL;
-	*ret_age = (int64_t)(number * unit) * second;
+	*ret_age = age;
 	return 0;
 }
 

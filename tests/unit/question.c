@@ -370,7 +370,7 @@ static const struct {
 	{ BYTES("@bytes=K"), SIZE_SENTENCE("K") },
 	{ BYTES("@bytes=1k"), SIZE_SENTENCE("1k") },
 	{ BYTES("@bytes=1KB"), SIZE_SENTENCE("1KB") },
-	{ BYTES("@bytes=1T"), SIZE_SENTENCE("1T") },
+	{ BYTES("@bytes=1P"), SIZE_SENTENCE("1P") },
 	{ BYTES("@bytes=1.5M"), SIZE_SENTENCE("1.5M") },
 	{ BYTES("@bytes=-1"), SIZE_SENTENCE("-1") },
 	{ BYTES("@bytes=8589934592G"), SIZE_SENTENCE("8589934592G") },

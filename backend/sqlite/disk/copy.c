@@ -78,21 +78,11 @@ static int open_target(struct copying *copying)
 	return answer(copying->to, code, copying->path);
 }
 
-static int tell_progress(const struct copying *copying, sqlite3_backup *backup)
-{
-	uint64_t page = (uint64_t)copying->page;
-	uint64_t total = (uint64_t)sqlite3_backup_pagecount(backup) * page;
-	uint64_t left = (uint64_t)sqlite3_backup_remaining(backup) * page;
-
-	if (!copying->copy->progress)
-		return 0;
-	return copying->copy->progress(copying->copy->arg, total - left, total);
-}
-
 static int copy_pages(struct copying *copying)
 {
 	int pages = (int)MAX(STEP_BYTES / copying->page, 1);
 	sqlite3_backup *backup = sqlite3_backup_init(copying->to, "main", copying->from.db, "main");
+	uint64_t total, left;
 	int code, r = 0;
 
 	if (!backup)
@@ -103,7 +93,10 @@ static int copy_pages(struct copying *copying)
 			usleep(STEP_WAIT_US);
 		else if (code != SQLITE_OK)
 			break;
-		r = tell_progress(copying, backup);
+		total = (uint64_t)sqlite3_backup_pagecount(backup) * (uint64_t)copying->page;
+		left = (uint64_t)sqlite3_backup_remaining(backup) * (uint64_t)copying->page;
+		if (copying->copy->progress)
+			r = copying->copy->progress(copying->copy->arg, total - left, total);
 	} while (r == 0);
 	code = sqlite3_backup_finish(backup);
 	return r < 0 ? r : answer(copying->to, code, copying->path);

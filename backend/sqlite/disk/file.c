@@ -462,29 +462,20 @@ bool sqlite_place_stands(const struct sqlite_place *place)
 	return fstat(place->file->fd, &st) < 0 || st.st_nlink > 0;
 }
 
-/* What a file beside the store, or the store itself (""), is now: 0 or -errno. */
-static int stat_beside(const struct sqlite_place *place, const char *ending, struct stat *ret_stat)
-{
-	const char *base = place->path + (place->dir ? base_of(place->path) : 0);
-	int dir = place->dir ? place->dir : AT_FDCWD;
-	char name[BESIDE_NAME];
-
-	if (*ending)
-		base = sqlite_beside_name(name, base, ending);
-	return fstatat(dir, base, ret_stat, 0) < 0 ? -errno : 0;
-}
-
 /* Whether what is there under a name of the store is the file of this descriptor. */
 static bool is_found(const struct sqlite_place *place, const char *ending, int fd, dev_t device,
 		     ino_t inode)
 {
+	const char *base = place->path + (place->dir ? base_of(place->path) : 0);
+	char name[BESIDE_NAME];
 	struct stat st;
-	int r = stat_beside(place, ending, &st);
 
-	if (r == 0)
+	if (*ending)
+		base = sqlite_beside_name(name, base, ending);
+	if (fstatat(place->dir ? place->dir : AT_FDCWD, base, &st, 0) == 0)
 		return st.st_dev == device && st.st_ino == inode;
 	/* A directory that cannot be searched says nothing about what is in it. */
-	return r != -ENOENT && r != -ENOTDIR && (fstat(fd, &st) < 0 || st.st_nlink > 0);
+	return errno != ENOENT && errno != ENOTDIR && (fstat(fd, &st) < 0 || st.st_nlink > 0);
 }
 
 int sqlite_file_there(struct sqlite *store)
@@ -503,20 +494,14 @@ int sqlite_file_there(struct sqlite *store)
 	return -EIO;
 }
 
-/* Without the log that is found by the store's name, the database lacks what is in ours. */
-static bool log_stands(const struct sqlite *store)
-{
-	int fd = atomic_load(&store->keeper.wal);
-
-	return fd < 0 || is_found(&store->place, "-wal", fd, store->keeper.wal_device,
-				  store->keeper.wal_inode);
-}
-
 int sqlite_file_durable(struct sqlite *store)
 {
-	int r = sqlite_file_there(store);
+	int r = sqlite_file_there(store), fd = atomic_load(&store->keeper.wal);
 
-	if (r < 0 || log_stands(store)) {
+	/* Without the log that is found by the store's name, the database lacks what is in ours. */
+	if (r < 0 || fd < 0 ||
+	    is_found(&store->place, "-wal", fd, store->keeper.wal_device,
+		     store->keeper.wal_inode)) {
 		atomic_store(&store->log_gone, false);
 		return r;
 	}

@@ -136,14 +136,6 @@ static int join_flush(sqlite3_file *file, struct joined *joined)
 	return joined->real->xWrite(file, joined->data, size, joined->offset - size);
 }
 
-/* False: it cannot be collected. */
-static bool join_has_room(struct joined *joined, int size)
-{
-	if (!joined->data)
-		joined->data = malloc(JOIN_MOST);
-	return joined->data && size <= JOIN_MOST;
-}
-
 static bool is_last_frame(const void *header)
 {
 	static const char none[4];
@@ -187,9 +179,9 @@ static int join_write(sqlite3_file *file, const void *data, int size, sqlite3_in
 
 	joined->last = size == FRAME_HEADER && is_last_frame(data);
 	joined->header = offset == 0;
-	if (offset != joined->offset + joined->size)
-		return join_through(file, joined, data, size, offset);
-	if (!join_has_room(joined, size))
+	if (!joined->data)
+		joined->data = malloc(JOIN_MOST);
+	if (!joined->data || size > JOIN_MOST || offset != joined->offset + joined->size)
 		return join_through(file, joined, data, size, offset);
 	code = joined->size + size > JOIN_MOST ? join_flush(file, joined) : SQLITE_OK;
 	if (code != SQLITE_OK)
@@ -267,14 +259,6 @@ static bool read_salts(sqlite3_file *file, char salts[SALTS])
 	return true;
 }
 
-static bool is_same_wal(sqlite3_file *file)
-{
-	struct joined *joined = joined_of(file);
-	char salts[SALTS];
-
-	return joined->known && read_salts(file, salts) && memcmp(salts, joined->salts, SALTS) == 0;
-}
-
 enum {
 	LOCK = SQLITE_SHM_LOCK | SQLITE_SHM_EXCLUSIVE,
 	UNLOCK = SQLITE_SHM_UNLOCK | SQLITE_SHM_EXCLUSIVE,
@@ -297,6 +281,7 @@ static int lock_to_begin_anew(sqlite3_file *file, int count)
 static int lock_exclusive(sqlite3_file *file, int slot, int count)
 {
 	struct joined *joined = joined_of(file);
+	char salts[SALTS];
 	int code;
 
 	if (slot == WAL_LOCKS && count > 1 && !joined->checkpoints)
@@ -310,7 +295,8 @@ static int lock_exclusive(sqlite3_file *file, int slot, int count)
 	/* A checkpoint that has the lock for writing reads the length behind that. */
 	if (slot == CHECKPOINT_LOCK || slot == WRITE_LOCK)
 		joined->known = read_salts(file, joined->salts);
-	if (slot != DATABASE_LOCK || is_same_wal(file))
+	if (slot != DATABASE_LOCK ||
+	    (joined->known && read_salts(file, salts) && memcmp(salts, joined->salts, SALTS) == 0))
 		return SQLITE_OK;
 	joined->real->xShmLock(file, slot, count, UNLOCK);
 	return SQLITE_BUSY_SNAPSHOT;
@@ -345,17 +331,6 @@ static int join_shm_lock(sqlite3_file *file, int slot, int count, int flags)
 	return joined_of(file)->real->xShmLock(file, slot, count, flags);
 }
 
-/* The file of a connection's database, if it goes through this layer. */
-static sqlite3_file *file_of(sqlite3 *db)
-{
-	sqlite3_file *file = NULL;
-
-	if (sqlite3_file_control(db, "main", SQLITE_FCNTL_FILE_POINTER, &file) != SQLITE_OK ||
-	    !file || !file->pMethods || file->pMethods->xShmLock != join_shm_lock)
-		return NULL;
-	return file;
-}
-
 /* The repair of 3.51.3 was made in two older lines as well. */
 bool sqlite_join_mends(int version)
 {
@@ -366,9 +341,12 @@ bool sqlite_join_mends(int version)
 
 void sqlite_join_ahead(sqlite3 *db, bool ahead)
 {
-	sqlite3_file *file = file_of(db);
+	sqlite3_file *file = NULL;
 
-	if (file && joined_of(file)->wal)
+	/* The database may not go through this layer. */
+	if (sqlite3_file_control(db, "main", SQLITE_FCNTL_FILE_POINTER, &file) == SQLITE_OK &&
+	    file && file->pMethods && file->pMethods->xShmLock == join_shm_lock &&
+	    joined_of(file)->wal)
 		joined_of(file)->wal->ahead = ahead;
 }
 

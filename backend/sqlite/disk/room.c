@@ -224,26 +224,6 @@ int sqlite_room_check(struct sqlite *store, uint64_t bytes)
 	return 0;
 }
 
-/* How much of the WAL stays when it is begun anew. */
-static void set_wal_limit(struct sqlite *store, int64_t size)
-{
-	static const char format[] = "PRAGMA main.journal_size_limit = %lld";
-
-	if (store->room.wal_limit != size &&
-	    sqlite_conn_exec_made(&store->writer, sqlite3_mprintf(format, (long long)size)) == 0)
-		store->room.wal_limit = size;
-}
-
-/* SQLite cuts a WAL that is begun anew at the first commit into it.  A stamp is never used twice,
- * and may be left out. */
-static void cut_wal(struct sqlite *store)
-{
-	if (sqlite_beside_size(store->place.path, "-wal") > SQLITE_WAL_LEAST)
-		sqlite3_exec(store->writer.db,
-			     "UPDATE sessfs_meta SET value = value + 1 WHERE key = 'stamp'", NULL,
-			     NULL, NULL);
-}
-
 /*
  * SQLite waits for readers, but for no other checkpoint.  The keeper's is waited for with a lock,
  * however long it takes; others' are tried again for a while.  A snapshot that the tree begins to
@@ -277,12 +257,23 @@ static int checkpoint(struct sqlite *store, int mode)
 static int empty_wal(struct sqlite *store)
 {
 	bool keep = store->room.nearly_full;
+	/* How much of the WAL stays when it is begun anew. */
+	const long long size = keep ? SQLITE_WAL_LEAST : SQLITE_WAL_KIB * 1024LL;
 	int code;
 
-	set_wal_limit(store, keep ? SQLITE_WAL_LEAST : SQLITE_WAL_KIB * 1024LL);
+	if (store->room.wal_limit != size &&
+	    sqlite_conn_exec_made(&store->writer,
+				  sqlite3_mprintf("PRAGMA main.journal_size_limit = %lld", size)) ==
+		    0)
+		store->room.wal_limit = size;
 	code = checkpoint(store, keep ? SQLITE_CHECKPOINT_RESTART : SQLITE_CHECKPOINT_TRUNCATE);
-	if (keep && code == SQLITE_OK)
-		cut_wal(store);
+	/* SQLite cuts a WAL that is begun anew at the first commit into it.  A stamp is never used
+	 * twice, and may be left out. */
+	if (keep && code == SQLITE_OK &&
+	    sqlite_beside_size(store->place.path, "-wal") > SQLITE_WAL_LEAST)
+		sqlite3_exec(store->writer.db,
+			     "UPDATE sessfs_meta SET value = value + 1 WHERE key = 'stamp'", NULL,
+			     NULL, NULL);
 	sqlite_reserve_keep_wal(store);
 	return code;
 }

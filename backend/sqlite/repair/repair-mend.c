@@ -330,15 +330,6 @@ static sqlite3_stmt **statement_of(struct key *key, size_t i)
 	return (sqlite3_stmt **)((char *)key + key_statements[i].offset);
 }
 
-static int key_prepare(struct key *key)
-{
-	int r = 0;
-
-	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(key_statements); i++)
-		r = prepare(key->repairing, key_statements[i].text, statement_of(key, i));
-	return r;
-}
-
 static void key_done(struct key *key)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(key_statements); i++)
@@ -485,8 +476,8 @@ static int mend_lists(struct repairing *repairing)
 		r = run(repairing, make);
 	if (r == 0)
 		r = prepare(repairing, "SELECT session_id, state_key FROM temp.gap", &gap);
-	if (r == 0)
-		r = key_prepare(&key);
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(key_statements); i++)
+		r = prepare(repairing, key_statements[i].text, statement_of(&key, i));
 	while (r == 0 && (r = step(repairing, gap)) > 0) {
 		key.session = text_at(gap, 0);
 		key.key = text_at(gap, 1);

@@ -159,16 +159,6 @@ static int hand_out_page(struct salvage *salvage, enum salvage_table table, uint
 	return r;
 }
 
-static int hand_out(struct salvage *salvage, enum salvage_table table, enum source source)
-{
-	int r = 0;
-
-	for (uint32_t page = 1; r == 0 && page <= salvage->image.pages; page++)
-		if (salvage->use[page] == table && source_of(salvage, page) == source)
-			r = hand_out_page(salvage, table, page);
-	return r;
-}
-
 int salvage_run(struct salvage *salvage, salvage_fn *fn, void *arg)
 {
 	int r = 0;
@@ -176,8 +166,11 @@ int salvage_run(struct salvage *salvage, salvage_fn *fn, void *arg)
 	salvage->record = fn;
 	salvage->record_arg = arg;
 	for (size_t i = 0; i < ARRAY_SIZE(order); i++)
-		for (int source = 0; r == 0 && source < SOURCES; source++)
-			r = hand_out(salvage, order[i], source);
+		for (enum source source = 0; r == 0 && source < SOURCES; source++)
+			for (uint32_t page = 1; r == 0 && page <= salvage->image.pages; page++)
+				if (salvage->use[page] == order[i] &&
+				    source_of(salvage, page) == source)
+					r = hand_out_page(salvage, order[i], page);
 	return r;
 }
 

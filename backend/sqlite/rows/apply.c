@@ -276,15 +276,6 @@ static int bind_claim(struct sqlite_conn *conn, enum sqlite_sql sql, uint64_t in
 	return sqlite_conn_finish(conn, statement);
 }
 
-/* A mount that has digested the next note has digested all of the transaction. */
-static int until_all_know(struct sqlite_conn *conn, uint64_t ino)
-{
-	uint64_t last;
-	int r = sqlite_feed_last(conn, &last);
-
-	return r < 0 ? r : bind_claim(conn, SQL_CLAIM_PUT, ino, 0, last + 1);
-}
-
 static int apply_claim(struct sqlite_conn *conn, const struct backend_op *op, const char *now)
 {
 	uint64_t mount = conn->store->mounts.number;
@@ -350,6 +341,7 @@ static int apply_lease(struct sqlite_conn *conn, const struct backend_op *op, co
 
 static int apply_node_put(struct sqlite_conn *conn, const struct backend_op *op, const char *now)
 {
+	uint64_t last;
 	int r = put_node(conn, SQL_NODE_TOUCH, op->node);
 	bool touched = r == 0 && sqlite3_changes(conn->db) > 0;
 
@@ -358,9 +350,11 @@ static int apply_node_put(struct sqlite_conn *conn, const struct backend_op *op,
 		r = note_ino(conn, op->node->ino);
 	if (r == 0 && !touched)
 		r = put_node(conn, SQL_NODE_PUT, op->node);
-	if (r == 0 && !op->node->nlink && sqlite_mounts_shared(conn->store))
-		r = until_all_know(conn, op->node->ino);
-	return r;
+	if (r < 0 || op->node->nlink || !sqlite_mounts_shared(conn->store))
+		return r;
+	/* A mount that has digested the next note has digested all of the transaction. */
+	r = sqlite_feed_last(conn, &last);
+	return r < 0 ? r : bind_claim(conn, SQL_CLAIM_PUT, op->node->ino, 0, last + 1);
 }
 
 static int apply_node_set(struct sqlite_conn *conn, const struct backend_op *op, const char *now)

@@ -129,24 +129,21 @@ static int shift(struct sqlite_conn *conn, const struct numbered *what, struct b
 	return all.by > 0 ? shift_up(conn, what, all) : shift_down(conn, what, all);
 }
 
-/* Nothing is there at a negative offset. */
-static int shift_marks(struct sqlite_conn *conn, struct block all)
-{
-	int64_t lowest = 0;
-	int r = block_find(conn, marks.lowest, &all, &lowest);
-
-	if (r <= 0)
-		return r;
-	return all.by < 0 && lowest + all.by < 0 ? -EFBIG : shift(conn, &marks, all);
-}
-
 int sqlite_shift(struct sqlite_conn *conn, const struct backend_op *op)
 {
 	const struct block indexes = { op, op->at, INT64_MAX, op->to };
 	const struct block offsets = { op, 0, INT64_MAX, op->seq };
+	int64_t lowest = 0;
 	int r = op->to ? shift(conn, &rows, indexes) : 0;
 
 	if (r == 0 && op->ino && op->to)
 		r = shift(conn, &pieces, indexes);
-	return r < 0 || !op->ino ? r : shift_marks(conn, offsets);
+	if (r == 0 && op->ino)
+		r = block_find(conn, marks.lowest, &offsets, &lowest);
+	else
+		return r;
+	if (r <= 0)
+		return r;
+	/* Nothing is there at a negative offset. */
+	return op->seq < 0 && lowest + op->seq < 0 ? -EFBIG : shift(conn, &marks, offsets);
 }

@@ -41,15 +41,6 @@ int sqlite_look(struct sqlite_conn *conn, struct look *look)
 	return r;
 }
 
-static int refuse_format(const char *path, int64_t version, char **ret_why)
-{
-	return str_explain(
-		ret_why, -EPROTONOSUPPORT,
-		"%s has the format %lld, and this sessfs knows the format %d alone; use %s sessfs",
-		path, (long long)version, SQLITE_SCHEMA_FORMAT,
-		version > SQLITE_SCHEMA_FORMAT ? "a newer" : "an older");
-}
-
 /* The table is the one that the store has always served. */
 static int choose_table(struct sqlite *store, const struct backend_options *options,
 			const struct look *look, const char *path, char **ret_why)
@@ -99,7 +90,11 @@ int sqlite_judge(struct sqlite *store, const struct backend_options *options, co
 	int r;
 
 	if (version && (version < SQLITE_SCHEMA_FORMAT - 1 || version > SQLITE_SCHEMA_FORMAT))
-		return refuse_format(path, version, ret_why);
+		return str_explain(ret_why, -EPROTONOSUPPORT,
+				   "%s has the format %lld, and this sessfs knows the format %d "
+				   "alone; use %s sessfs",
+				   path, (long long)version, SQLITE_SCHEMA_FORMAT,
+				   version > SQLITE_SCHEMA_FORMAT ? "a newer" : "an older");
 	r = choose_table(store, options, look, path, ret_why);
 	if (r == 0)
 		r = sqlite_layout_look(&store->writer, &store->layout, path, ret_why);

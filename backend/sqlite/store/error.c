@@ -148,22 +148,6 @@ int sqlite_error(sqlite3 *db, int code, const char *path)
 	return error_of(db, code, path, NULL, false);
 }
 
-/*
- * Writing to a database of which a part is damaged makes it worse: a page that two trees believe to
- * have is overwritten, a list of free pages that is not true hands out rows as room.  So a store
- * that is found damaged is read-only from then on, as a disk filesystem mounted with
- * errors=remount-ro; what can be read is served.  Nobody looks for damage beforehand: that would be
- * to read all of the store.
- */
-static void found_damaged(struct sqlite *store)
-{
-	store->backend.read_only = true;
-	if (!atomic_exchange(&store->damaged, true) && store->owner)
-		log_error("%s is damaged and now read-only; unmount it, then rescue what is left "
-			  "with 'sessfs check --repair'",
-			  store->place.path);
-}
-
 int sqlite_result(struct sqlite_conn *conn, int code)
 {
 	struct sqlite *store = conn->store;
@@ -173,8 +157,20 @@ int sqlite_result(struct sqlite_conn *conn, int code)
 		return 0;
 	r = error_of(conn->db, code, store->place.path,
 		     conn == &store->writer ? &store->room.full : NULL, store->opening);
-	if ((code & 0xff) == SQLITE_CORRUPT || (code & 0xff) == SQLITE_NOTADB)
-		found_damaged(store);
+	/*
+	 * Writing to a database of which a part is damaged makes it worse: a page that two trees
+	 * believe to have is overwritten, a list of free pages that is not true hands out rows as
+	 * room.  So a store that is found damaged is read-only from then on, as a disk filesystem
+	 * mounted with errors=remount-ro; what can be read is served.  Nobody looks for damage
+	 * beforehand: that would be to read all of the store.
+	 */
+	if ((code & 0xff) == SQLITE_CORRUPT || (code & 0xff) == SQLITE_NOTADB) {
+		store->backend.read_only = true;
+		if (!atomic_exchange(&store->damaged, true) && store->owner)
+			log_error("%s is damaged and now read-only; unmount it, then rescue what "
+				  "is left with 'sessfs check --repair'",
+				  store->place.path);
+	}
 	return r;
 }
 

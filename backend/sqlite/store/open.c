@@ -454,17 +454,6 @@ static int make_aside(struct sqlite *store)
 	return 0;
 }
 
-static int bring_aside(struct sqlite *store)
-{
-	int r = make_aside(store);
-
-	if (r == 0)
-		r = open_writer(store, "mode=ro");
-	if (r == 0)
-		r = sqlite_schema_aside(store);
-	return r;
-}
-
 static int look_at_encoding(struct sqlite *store)
 {
 	static const char text[] = "SELECT CASE encoding WHEN 'UTF-8' THEN %d WHEN 'UTF-16le' "
@@ -499,10 +488,15 @@ static int open_store(struct sqlite *store, const char *path, const struct backe
 	if (r < 0)
 		return r;
 	store->layout.has_past = look.version >= SQLITE_SCHEMA_FORMAT || store->mode == MODE_ASIDE;
-	if (store->mode == MODE_ASIDE)
-		r = bring_aside(store);
-	else if (store->mode != MODE_FROZEN)
+	if (store->mode == MODE_ASIDE) {
+		r = make_aside(store);
+		if (r == 0)
+			r = open_writer(store, "mode=ro");
+		if (r == 0)
+			r = sqlite_schema_aside(store);
+	} else if (store->mode != MODE_FROZEN) {
 		r = bring_main(store, options, &look, path, ret_why);
+	}
 	if (r == 0)
 		r = look_at_encoding(store);
 	if (r < 0)

@@ -257,16 +257,10 @@ struct event event_lost(void)
 	};
 }
 
-static int add_lost(struct event_reader *reader)
-{
-	const struct event lost = event_lost();
-
-	return event_line(&lost, reader->after, &reader->rest);
-}
-
 /* Put the reader's next line into rest: 1, or 0 when there is none. */
 static int next_line(struct event_reader *reader)
 {
+	const struct event lost = event_lost();
 	struct kept_event *kept;
 	int r;
 
@@ -275,7 +269,7 @@ static int next_line(struct event_reader *reader)
 	else if (!reader->lost && !kept)
 		return 0;
 	if (reader->lost) {
-		r = add_lost(reader);
+		r = event_line(&lost, reader->after, &reader->rest);
 		reader->lost = r < 0;
 		return r < 0 ? r : 1;
 	}

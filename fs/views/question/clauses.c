@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "fs/views/question/filter.h"
+#include "fs/base/ttl.h"
 #include "fs/views/question/values.h"
 #include "backend/base/cleanup.h"
 
@@ -177,7 +178,7 @@ static int take_number(struct parsing *parsing, const struct clause *clause, str
 
 static int take_size(struct parsing *parsing, const struct clause *clause, struct bytes value)
 {
-	if (size_read(value, set_by(parsing, clause)))
+	if (amount_parse(value, units_of_size, false, set_by(parsing, clause)) >= 0)
 		return 0;
 	return refuse(parsing,
 		      "%.*s= takes a number of bytes as in 4096, 156K, 2M or 1G, not "
@@ -232,7 +233,7 @@ static int decode(struct parsing *parsing, struct bytes name, const char *what, 
 
 	if (!part.size)
 		return refuse(parsing, "%.*s= has an empty %s", SHOWN(name), what);
-	if (!percent_decode(part, text))
+	if (buf_append_decoded(text, part) < 0)
 		return refuse(parsing,
 			      "%.*s= has a %s with a %% but not two hexadecimal digits after it",
 			      SHOWN(name), what);

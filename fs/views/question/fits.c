@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "fs/views/question/filter.h"
-#include "fs/views/question/look.h"
+#include "fs/base/look.h"
 #include "fs/views/question/records.h"
 #include "backend/base/cleanup.h"
 

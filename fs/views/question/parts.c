@@ -9,7 +9,7 @@
 #include <ctype.h>
 #include <string.h>
 
-#include "fs/views/question/look.h"
+#include "fs/base/look.h"
 #include "backend/base/cleanup.h"
 
 enum { DEPTH_MOST = 6 /* parts in parts */ };

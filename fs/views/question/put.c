@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "fs/views/question/look.h"
+#include "fs/base/look.h"
 #include "backend/base/cleanup.h"
 #include "backend/base/utf8.h"
 

@@ -5,10 +5,11 @@
  */
 #include "fs/views/question/records.h"
 
+#include <ctype.h>
 #include <stdint.h>
 #include <string.h>
 
-#include "fs/views/question/look.h"
+#include "fs/base/look.h"
 #include "fs/views/question/parts.h"
 #include "fs/views/question/shapes.h"
 #include "backend/base/cleanup.h"
@@ -267,9 +268,7 @@ static const struct row *row_find(const struct members *members)
 struct bytes role_read(struct bytes word, char lower[static ROLE_MAX])
 {
 	for (size_t i = 0; i < word.size; i++)
-		lower[i] = word.data[i] >= 'A' && word.data[i] <= 'Z' ?
-				   (char)(word.data[i] | 0x20) :
-				   word.data[i];
+		lower[i] = (char)tolower((unsigned char)word.data[i]);
 	return role_meant(bytes_make(lower, word.size));
 }
 

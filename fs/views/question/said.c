@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-#include "fs/views/question/look.h"
+#include "fs/base/look.h"
 #include "backend/base/cleanup.h"
 #include "backend/base/utf8.h"
 #include "fs/base/json.h"

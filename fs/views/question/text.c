@@ -3,10 +3,11 @@
 
 #include <inttypes.h>
 #include <string.h>
+#include <strings.h>
 #include <time.h>
 
 #include "fs/base/dates.h"
-#include "fs/views/question/look.h"
+#include "fs/base/look.h"
 #include "fs/views/question/records.h"
 #include "fs/views/question/shapes.h"
 #include "backend/base/cleanup.h"
@@ -15,17 +16,6 @@
 
 /* ---- The maker ---- */
 
-static bool same_in_any_case(struct bytes a, struct bytes lower)
-{
-	if (a.size != lower.size)
-		return false;
-	for (size_t i = 0; i < a.size; i++)
-		if ((a.data[i] >= 'A' && a.data[i] <= 'Z' ? a.data[i] | 0x20 : a.data[i]) !=
-		    lower.data[i])
-			return false;
-	return true;
-}
-
 /* AgentScope calls the user "user". */
 static struct bytes find_agent(struct bytes line, const struct record *record)
 {
@@ -33,7 +23,11 @@ static struct bytes find_agent(struct bytes line, const struct record *record)
 
 	for (const char *const *path = shape_paths[SHAPE_AGENT]; *path && !inside.data; path++)
 		inside = look_inside(look_at(line, *path));
-	return same_in_any_case(inside, record->role) ? bytes_make(NULL, 0) : inside;
+	return inside.size == record->role.size &&
+			       (!inside.size ||
+				strncasecmp(inside.data, record->role.data, inside.size) == 0) ?
+		       bytes_make(NULL, 0) :
+		       inside;
 }
 
 static void put_name(struct put *put, struct bytes name)

@@ -10,11 +10,7 @@
 bool number_read(struct bytes *text, int64_t *ret_number);
 bool byte_read(struct bytes *text, char byte);
 
-/* A whole text: "156K", in bytes; "2026-01-31", "2026-01-31T18:30", "12h". */
-bool size_read(struct bytes text, int64_t *ret_size);
+/* A whole text: "2026-01-31", "2026-01-31T18:30", "12h". */
 bool time_read(struct bytes text, struct question_time *ret_time);
-
-/* Append what a text with %XX stands for.  The buffer has room for all of the text. */
-bool percent_decode(struct bytes text, struct buf *ret);
 
 #endif

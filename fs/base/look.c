@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "fs/views/question/look.h"
+#include "fs/base/look.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef FS_QUESTION_LOOK_H
-#define FS_QUESTION_LOOK_H
+#ifndef FS_BASE_LOOK_H
+#define FS_BASE_LOOK_H
 
 /*
  * Looking into JSON, from one place to the next: no tree, no recursion, no memory.  What is found
