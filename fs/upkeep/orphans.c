@@ -192,18 +192,8 @@ static int end_one(struct tree *tree, struct backend_node *node)
 static void end_each(struct tree *tree, const struct orphans *orphans)
 {
 	for (size_t i = 0; i < orphans->count; i++) {
-		const struct backend_node *node = &orphans->node[i];
-		_cleanup_(batch_done) struct batch batch = { 0 };
-		int r = trash_one(tree, node);
+		int r = end_one(tree, &orphans->node[i]);
 
-		if (r == -ENOSPC)
-			r = shed_hidden(tree, node);
-		else if (r == 0)
-			continue;
-		if (r == 0) {
-			emit_delete(node, &batch);
-			r = tree_commit(tree, &batch, BACKEND_ANYWAY | BACKEND_FREES);
-		}
 		if (r < 0)
 			log_warning("inode %llu is unlinked, but cannot be deleted (%s); the next "
 				    "mount tries again",
