@@ -14,8 +14,8 @@
 SQL(SQL_PAST_KEEP, "INSERT INTO sessfs_past (" PAST_COLUMNS ") SELECT " PAST_OF_ROW " FROM {rows} "
 	"WHERE session_id = ?3 AND state_key = ?4 AND item_index BETWEEN ?5 AND ?6 AND " IS_INTEGER)
 SQL(SQL_PAST_KEEP_OTHER, "INSERT INTO sessfs_past (" PAST_COLUMNS ") SELECT " PAST_OF_ROW " FROM "
-	"{rows} WHERE session_id = ?3 AND state_key = ?4 AND item_index = ?5 AND state_data IS NOT "
-	"?6")
+	"{rows} WHERE session_id = ?3 AND state_key = ?4 AND item_index = ?5 AND state_data IS "
+	"NOT ?6")
 SQL(SQL_PAST_NOTE, "INSERT INTO sessfs_past (ino, session_id, state_key, until, what, item_index, "
 	"last_index, pid) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)")
 /* One more row that comes with times of its own, behind others. */
@@ -25,30 +25,27 @@ SQL(SQL_PAST_EXTEND, "UPDATE sessfs_past SET last_index = ?3 WHERE n = (SELECT m
 SQL(SQL_ROW_THERE, "SELECT count(*) FROM {rows} WHERE session_id = ?1 AND state_key = ?2 AND "
 	"item_index = ?3")
 /* Whether a key has, or had, anything. */
-SQL(SQL_PAST_KNOWN, "SELECT EXISTS (SELECT 1 FROM {rows} WHERE session_id = ?1 AND state_key = ?2) "
-	"OR EXISTS (SELECT 1 FROM sessfs_past WHERE ino = 0 AND session_id = ?1 AND "
-	"state_key = ?2)")
+SQL(SQL_PAST_KNOWN, "SELECT EXISTS (SELECT 1 FROM {rows} WHERE session_id = ?1 AND state_key = "
+	"?2) OR EXISTS (SELECT 1 FROM sessfs_past WHERE ino = 0 AND session_id = ?1 AND state_key "
+	"= ?2)")
 SQL(SQL_PAST_MOVE, "UPDATE sessfs_past SET session_id = ?3, state_key = ?4 WHERE ino = 0 AND "
 	"session_id = ?1 AND state_key = ?2")
 SQL(SQL_PAST_HIDE, "UPDATE sessfs_past SET ino = ?3 WHERE ino = 0 AND session_id = ?1 AND "
 	"state_key = ?2")
-SQL(SQL_PAST_SHOW, "UPDATE sessfs_past SET ino = 0, session_id = ?1, state_key = ?2 WHERE "
-	"ino = ?3")
+SQL(SQL_PAST_SHOW, "UPDATE sessfs_past SET ino = 0, session_id = ?1, state_key = ?2 WHERE ino = ?3")
 SQL(SQL_PAST_GONE, "DELETE FROM sessfs_past WHERE ino = ?1")
-SQL(SQL_PAST_COPY, "INSERT INTO {rows} (session_id, state_key, item_index, state_data"
-	"{time_columns}{version_column}) SELECT ?6, ?7, n - ?3 + ?5, " REWRITTEN
-	"{time_columns}{version_past} FROM sessfs_past WHERE n BETWEEN ?3 AND ?4 AND what = 0 "
-	"AND session_id "
-	"= ?1 "
-	"AND state_key = ?2 AND (?8 = 0 OR coalesce(sessfs_time(created_at), 0) <= ?8)")
+SQL(SQL_PAST_COPY, "INSERT INTO {rows} (session_id, state_key, item_index, "
+	"state_data{time_columns}{version_column}) SELECT ?6, ?7, n - ?3 + ?5, " REWRITTEN
+	"{time_columns}{version_past} FROM sessfs_past WHERE n BETWEEN ?3 AND ?4 AND what = 0 AND "
+	"session_id = ?1 AND state_key = ?2 AND (?8 = 0 OR coalesce(sessfs_time(created_at), 0) "
+	"<= ?8)")
 SQL(SQL_PAST_NONE, "INSERT INTO sessfs_past (session_id, state_key, until, what, item_index, "
 	"last_index, pid) VALUES (?1, ?2, ?6, 1, ?5, ?4 - ?3 + ?5, ?7)")
-SQL(SQL_ROWS_COPY, "INSERT INTO {rows} (session_id, state_key, item_index, state_data"
-	"{time_columns}{version_column}) SELECT ?6, ?7, item_index + ?5, " REWRITTEN
+SQL(SQL_ROWS_COPY, "INSERT INTO {rows} (session_id, state_key, item_index, "
+	"state_data{time_columns}{version_column}) SELECT ?6, ?7, item_index + ?5, " REWRITTEN
 	"{time_columns}{version_past} FROM {rows} WHERE session_id = ?1 AND state_key = ?2 AND "
-	"item_index "
-	"BETWEEN "
-	"?3 AND ?4 AND " IS_INTEGER " AND (?8 = 0 OR coalesce(sessfs_time({created}), 0) <= ?8)")
+	"item_index BETWEEN ?3 AND ?4 AND " IS_INTEGER " AND (?8 = 0 OR "
+	"coalesce(sessfs_time({created}), 0) <= ?8)")
 /* Those that were made later than ?5, and what is kept of them. */
 #define LATER " AND sessfs_time({created}) > ?5"
 SQL(SQL_ROW_DELETE_LATER, "DELETE FROM {rows} WHERE session_id = ?1 AND state_key = ?2 AND "
@@ -63,9 +60,9 @@ SQL(SQL_PAST_MERGE, "UPDATE sessfs_past SET until = ?5 WHERE " PAST_OF " AND unt
 	"?5")
 /* Of what counts as one change, the oldest row of an index is what was there before. */
 SQL(SQL_PAST_DOUBLES, "DELETE FROM sessfs_past WHERE n IN (SELECT n FROM (SELECT n, row_number() "
-	"OVER (PARTITION BY item_index ORDER BY n) AS place FROM sessfs_past WHERE " PAST_OF
-	" AND until = ?5 AND what = 0) WHERE place > 1) AND NOT EXISTS (SELECT 1 FROM sessfs_past "
-	"WHERE " PAST_OF " AND until = ?5 AND what = 2) AND ?4 <= ?5")
+	"OVER (PARTITION BY item_index ORDER BY n) AS place FROM sessfs_past WHERE " PAST_OF " AND "
+	"until = ?5 AND what = 0) WHERE place > 1) AND NOT EXISTS (SELECT 1 FROM sessfs_past WHERE "
+	PAST_OF " AND until = ?5 AND what = 2) AND ?4 <= ?5")
 SQL(SQL_PAST_MERGED, "SELECT min(item_index) FROM sessfs_past WHERE " PAST_OF " AND until BETWEEN "
 	"?4 AND ?5 AND what = 3")
 SQL(SQL_PAST_UNMERGED, "DELETE FROM sessfs_past WHERE " PAST_OF " AND until BETWEEN ?4 AND ?5 AND "
@@ -85,8 +82,7 @@ SQL(SQL_PAST_NEXT, "SELECT ino, session_id, state_key FROM sessfs_past WHERE (in
 	"state_key) > (?1, ?2, ?3) ORDER BY ino, session_id, state_key LIMIT 1")
 SQL(SQL_PAST_SIZE, "SELECT coalesce(sum(bytes), 0), coalesce(max(n), 0) FROM sessfs_past")
 SQL(SQL_HIDDEN_READ, "SELECT item_index, state_data, created_at, updated_at FROM sessfs_trash "
-	"WHERE "
-	"ino = ?1 AND item_index >= ?2 ORDER BY item_index")
-SQL(SQL_HIDDEN_READ_BACK, "SELECT item_index, state_data, created_at, updated_at FROM sessfs_trash "
-	"WHERE ino = ?1 AND item_index <= ?2 ORDER BY item_index DESC")
+	"WHERE ino = ?1 AND item_index >= ?2 ORDER BY item_index")
+SQL(SQL_HIDDEN_READ_BACK, "SELECT item_index, state_data, created_at, updated_at FROM "
+	"sessfs_trash WHERE ino = ?1 AND item_index <= ?2 ORDER BY item_index DESC")
 /* clang-format on */
