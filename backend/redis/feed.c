@@ -11,6 +11,8 @@
 #include "backend/redis/slots.h"
 #include "backend/base/cleanup.h"
 
+enum { NOTES_PAGE = 2000 }; /* as in store.lua */
+
 /* What the state after the commit has told of a note. */
 static void take_described(struct backend_feed *feed, struct bytes extra)
 {
@@ -118,7 +120,7 @@ static int list_page(struct backend *backend, struct backend_snapshot *snapshot,
 	int r = reading_one(&reading, "notes #a", OP(.at = (int64_t)listing->n), 0, &none);
 
 	entries = reading_answer(&reading, 0);
-	*ret_more = entries->count > 0;
+	*ret_more = entries->count >= NOTES_PAGE;
 	for (size_t i = 0; r == 0 && i < entries->count; i++) {
 		listing->n = number_of(reply_at(entries, i));
 		r = each_note(redis_of(backend), reply_at(entries, i), list_one, listing);

@@ -340,7 +340,7 @@ void redis_look(struct redis *store)
 {
 	if (!store->number)
 		return;
-	if (redis_beat(store, -1) == 0)
+	if (redis_beat(store, REDIS_LOOK) == 0)
 		redis_tell_uses(store);
 }
 

@@ -15,7 +15,8 @@ int redis_join(struct redis *store, bool shared, char **ret_why);
 int redis_rejoin(struct redis *store, uint64_t number);
 void redis_leave(struct redis *store);
 /* Say that this mount lives, and hear of the others.  lease: end those that were silent for so
- * long; 0: none; -1: and trim no notes. */
+ * long; 0: none; -1: and trim no notes; REDIS_LOOK: and say nothing. */
+enum { REDIS_LOOK = -2 };
 int redis_beat(struct redis *store, int64_t lease);
 
 void redis_set_alone(struct redis *store, bool alone);

@@ -143,7 +143,7 @@ static int rewrite(struct redis *store, struct wire *wire)
 				return r;
 			asked = info.type != REPLY_ERROR;
 			if (bytes_starts_with(reply_bytes(&info), BYTES("NOPERM")))
-				return str_explain(&(char *){ NULL }, -EACCES, "%s", "");
+				return -EACCES;
 		}
 		if (redis_now() >= until) {
 			log_error("%s cannot rewrite its log", store->place);

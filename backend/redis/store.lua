@@ -1606,9 +1606,11 @@ local function beat()
 	if newest_of_others(one, two, mount) <= tonumber(known) then
 		known = string.format('%d', newest)
 	end
-	say_mount(mount, sub(state, 1, 1), untold == '-' and sub(state, 2, 2) or untold,
-		holds == '-' and sub(state, 3, 3) or holds, known,
-		string.match(state, '^%S+ %d+ %d+ (.*)$'))
+	if lease > -2 then
+		say_mount(mount, sub(state, 1, 1), untold == '-' and sub(state, 2, 2) or untold,
+			holds == '-' and sub(state, 3, 3) or holds, known,
+			string.match(state, '^%S+ %d+ %d+ (.*)$'))
+	end
 	local list, least = list_mounts(), math.huge
 	for i = 1, #list, 3 do
 		if lease > 0 and list[i] ~= mount and list[i + 2] >= lease then

@@ -9,6 +9,7 @@
 #include "backend/base/cleanup.h"
 
 enum {
+	PAUSE_MS = 20,	/* from one comparison by length to the next */
 	QUIET_MS = 100, /* that a key is not written before it is compared as a whole */
 	LATEST_MS = 2000,
 	COST = 50, /* part of the time that comparing may take */
@@ -51,8 +52,9 @@ int64_t suspects_due(const struct suspects *suspects)
 	int64_t due = INT64_MAX;
 
 	for (size_t i = 0; i < suspects->count; i++)
-		due = MIN(due, MAX(suspects->items[i].due,
-				   suspects->items[i].due ? suspects->rest_until : 0));
+		due = MIN(due, suspects->items[i].due ?
+				       MAX(suspects->items[i].due, suspects->rest_until) :
+				       suspects->quick_until);
 	return due;
 }
 
@@ -112,9 +114,11 @@ int suspects_check(struct suspects *suspects, struct redis *store, int64_t now)
 		const struct bytes key = bytes_make(suspect->key, suspect->size);
 
 		if (!suspect->due) {
-			if (!is_own(store, key))
-				words_add(&quick, key);
-			suspect->due = MIN(now + QUIET_MS, suspect->first + LATEST_MS);
+			if (suspects->quick_until <= now) {
+				if (!is_own(store, key))
+					words_add(&quick, key);
+				suspect->due = MIN(now + QUIET_MS, suspect->first + LATEST_MS);
+			}
 		} else if (suspect->due <= now && suspects->rest_until <= now &&
 			   whole.count < TOGETHER) {
 			words_add(&whole, key);
@@ -124,6 +128,8 @@ int suspects_check(struct suspects *suspects, struct redis *store, int64_t now)
 		suspects->items[kept++] = *suspect;
 	}
 	suspects->count = kept;
+	if (suspects->quick_until <= now && quick.count > 2)
+		suspects->quick_until = now + PAUSE_MS;
 	found = ask_found(store, &quick);
 	began = redis_now();
 	changed = ask_found(store, &whole);

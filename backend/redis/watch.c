@@ -14,13 +14,21 @@
 #include "backend/base/thread.h"
 #include "backend/base/tick.h"
 
-enum { BEAT_MS = 3000, TOLD_MS = 2500, AGAIN_MS = 500, PAUSE_MS = 20, ANSWER_MS = 10000 };
+enum {
+	BEAT_MS = 3000,
+	TOLD_MS = 2500,
+	AGAIN_MS = 500,
+	PAUSE_MS = 20,
+	NOTES_MS = 10, /* so often notes are heard, however many are left */
+	ANSWER_MS = 10000,
+};
 
 struct watch {
 	struct redis *store;
 	struct wire *feed;	  /* waits for notes */
 	struct wire *asks, *told; /* of tracking */
-	uint64_t n;		  /* notes so far were told */
+	uint64_t n;		  /* notes so far were told, */
+	int64_t ask_at;		  /* and the next are asked for then; 0: they are */
 	int64_t beat_at;	  /* the last one, */
 	int64_t steady;		  /* since when they came in time */
 	int64_t hears_at;	  /* when the server last told of our own key */
@@ -132,6 +140,7 @@ static int ask_notes(struct watch *watch)
 	char last[48];
 	int r;
 
+	watch->ask_at = 0;
 	snprintf(last, sizeof(last), "%llu-18446744073709551615", (unsigned long long)watch->n);
 	for (size_t i = 0; i < ARRAY_SIZE(texts); i++)
 		words_str(&words, texts[i]);
@@ -159,7 +168,15 @@ static int hear_notes(struct watch *watch)
 	}
 	if (others)
 		stir(watch->store);
-	return ask_notes(watch);
+	watch->ask_at = redis_now() + NOTES_MS;
+	return 0;
+}
+
+static void drop_feed(struct watch *watch)
+{
+	wire_free(watch->feed);
+	watch->feed = NULL;
+	stir(watch->store);
 }
 
 static int connect_feed(struct watch *watch)
@@ -169,10 +186,8 @@ static int connect_feed(struct watch *watch)
 	watch->n = MIN(watch->n, (uint64_t)watch->store->state.known);
 	if (r == 0)
 		r = ask_notes(watch);
-	if (r < 0) {
-		wire_free(watch->feed);
-		watch->feed = NULL;
-	}
+	if (r < 0)
+		drop_feed(watch);
 	return r;
 }
 
@@ -271,19 +286,21 @@ static void *run(void *arg)
 		connect_all(&watch, now);
 		if (!watch.feed || !watch.told)
 			next = MIN(next, MAX(watch.again_at, now + PAUSE_MS));
+		if (watch.feed && watch.ask_at)
+			next = MIN(next, watch.ask_at);
 		fds[1] = (struct pollfd){ watch.feed ? wire_fd(watch.feed) : -1, POLLIN, 0 };
 		fds[2] = (struct pollfd){ watch.told ? wire_fd(watch.told) : -1, POLLIN, 0 };
 		if (poll(fds, ARRAY_SIZE(fds), (int)MAX(next - redis_now(), 0)) > 0) {
 			if (fds[0].revents && read(store->watch.wake, &count, sizeof(count)) < 0)
 				break;
-			if (fds[1].revents && hear_notes(&watch) < 0) {
-				wire_free(watch.feed);
-				watch.feed = NULL;
-				stir(store);
-			}
+			if (fds[1].revents && hear_notes(&watch) < 0)
+				drop_feed(&watch);
 			if (fds[2].revents && hear(&watch) < 0)
 				untrack(&watch);
 		}
+		if (watch.feed && watch.ask_at && watch.ask_at <= redis_now() &&
+		    ask_notes(&watch) < 0)
+			drop_feed(&watch);
 		pass(&watch, redis_now());
 	}
 	wire_free(watch.feed);

@@ -31,7 +31,8 @@ struct suspect {
 struct suspects {
 	struct suspect *items;
 	size_t count, room;
-	int64_t rest_until; /* no comparison as a whole before */
+	int64_t quick_until; /* no comparison by length before, */
+	int64_t rest_until;  /* and none as a whole */
 };
 
 void suspects_done(struct suspects *suspects);
