@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <stdarg.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -17,6 +16,13 @@ int bytes_compare(struct bytes a, struct bytes b)
 	if (order)
 		return order;
 	return (a.size > b.size) - (a.size < b.size);
+}
+
+uint64_t bytes_hash(uint64_t hash, struct bytes bytes)
+{
+	for (size_t i = 0; i < bytes.size; i++)
+		hash = (hash ^ (unsigned char)bytes.data[i]) * UINT64_C(0x100000001b3);
+	return hash;
 }
 
 bool bytes_starts_with(struct bytes bytes, struct bytes start)

@@ -12,6 +12,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <string.h>
 
 struct bytes {
@@ -45,6 +46,10 @@ static inline bool bytes_equal(struct bytes a, struct bytes b)
 
 /* Order as SQLite's BINARY collation: memcmp, then the shorter one first. */
 int bytes_compare(struct bytes a, struct bytes b);
+
+/* Fowler, Noll and Vo's hash 1a of 64 bits: BYTES_HASH, or what the bytes before gave, goes on. */
+#define BYTES_HASH UINT64_C(0xcbf29ce484222325)
+uint64_t bytes_hash(uint64_t hash, struct bytes bytes);
 
 bool bytes_starts_with(struct bytes bytes, struct bytes start);
 bool bytes_ends_with(struct bytes bytes, struct bytes end);

@@ -70,13 +70,11 @@ void map_unref(struct map *map)
 	free(map);
 }
 
-/* FNV-1a, its bits mixed once more. */
+/* Its bits mixed once more. */
 static uint32_t hash(struct bytes key)
 {
-	uint64_t h = 14695981039346656037u;
+	uint64_t h = bytes_hash(BYTES_HASH, key);
 
-	for (size_t i = 0; i < key.size; i++)
-		h = (h ^ (unsigned char)key.data[i]) * 1099511628211u;
 	h ^= h >> 29;
 	h *= 0xbf58476d1ce4e5b9u;
 	return (uint32_t)(h >> 32);

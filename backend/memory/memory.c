@@ -7,11 +7,11 @@
 #include <sys/eventfd.h>
 #include <sys/stat.h>
 #include <sys/sysinfo.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "backend/memory/internal.h"
 #include "backend/base/cleanup.h"
+#include "backend/base/moment.h"
 #include "backend/base/descriptor.h"
 
 static void memory_close(struct backend *backend)
@@ -126,11 +126,7 @@ static int put_root(struct backend *backend)
 				     .gid = getegid(),
 				     .nlink = 2 };
 	const struct backend_op op = { .type = BACKEND_NODE_PUT, .node = &root };
-	struct timespec now;
-
-	clock_gettime(CLOCK_REALTIME, &now);
-	root.atime = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-	root.mtime = root.ctime = root.btime = root.atime;
+	root.atime = root.mtime = root.ctime = root.btime = time_now();
 	return backend_commit(backend, &op, 1, 0);
 }
 

@@ -2,7 +2,6 @@
 #include "backend/sql/watch.h"
 
 #include <errno.h>
-#include <time.h>
 
 #include "backend/sql/feed.h"
 #include "backend/sql/clock.h"
@@ -10,6 +9,7 @@
 #include "backend/sql/triggers.h"
 #include "backend/sql/slots.h"
 #include "backend/base/cleanup.h"
+#include "backend/base/tick.h"
 #include "backend/base/thread.h"
 
 enum {
@@ -20,17 +20,6 @@ enum {
 	BARRED_MS = 200, /* until one that was not taken is tried again */
 	PAUSE_MS = 20,	 /* that change_wait() lasts at least */
 };
-
-static void deadline_in(struct timespec *time, int64_t milliseconds)
-{
-	clock_gettime(CLOCK_MONOTONIC, time);
-	time->tv_sec += milliseconds / 1000;
-	time->tv_nsec += milliseconds % 1000 * 1000000;
-	if (time->tv_nsec >= 1000000000) {
-		time->tv_nsec -= 1000000000;
-		time->tv_sec++;
-	}
-}
 
 static int ask_state(struct sql *store, struct sql_link *link, struct sql_state *ret_state)
 {
@@ -98,13 +87,12 @@ static int look(struct sql *store, struct sql_link *link)
 
 static bool pause_for(struct sql *store, int64_t milliseconds)
 {
-	struct timespec until;
+	const int64_t until = tick_now() + milliseconds * 1000000;
 	bool stop;
 
-	deadline_in(&until, milliseconds);
 	pthread_mutex_lock(&store->watch.lock);
 	if (!store->watch.stop)
-		pthread_cond_timedwait(&store->watch.stopped, &store->watch.lock, &until);
+		tick_cond_wait(&store->watch.stopped, &store->watch.lock, until);
 	stop = store->watch.stop;
 	pthread_mutex_unlock(&store->watch.lock);
 	return !stop;
@@ -209,21 +197,19 @@ int sql_change_wait(struct backend *backend, int timeout_ms)
 {
 	struct sql *store = sql_of(backend);
 	const int64_t begun = sql_milliseconds();
-	struct timespec until, first;
+	const int64_t now = tick_now(), until = now + timeout_ms * INT64_C(1000000);
+	const int64_t first = now + MIN(timeout_ms, PAUSE_MS) * INT64_C(1000000);
 	int r = 0;
-
-	deadline_in(&first, MIN(timeout_ms, PAUSE_MS));
-	deadline_in(&until, timeout_ms);
 	pthread_mutex_lock(&store->state.lock);
 	/* First of all a pause: so a caller in a loop never spins, whatever is answered. */
 	while (r == 0 && !store->watch.waking)
-		r = pthread_cond_timedwait(&store->state.moved, &store->state.lock, &first);
+		r = tick_cond_wait(&store->state.moved, &store->state.lock, first);
 	pthread_mutex_unlock(&store->state.lock);
 	if (store->watch.looked_at <= begun)
 		look_aside(store);
 	pthread_mutex_lock(&store->state.lock);
 	for (r = 0; r == 0 && !store->watch.waking && !store->state.stirred;)
-		r = pthread_cond_timedwait(&store->state.moved, &store->state.lock, &until);
+		r = tick_cond_wait(&store->state.moved, &store->state.lock, until);
 	r = store->watch.waking || store->state.stirred;
 	store->watch.waking = store->state.stirred = false;
 	pthread_mutex_unlock(&store->state.lock);

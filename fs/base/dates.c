@@ -7,7 +7,6 @@
 
 #include <errno.h>
 #include <string.h>
-#include <time.h>
 
 static const int64_t SECOND = 1000000000;
 
@@ -141,13 +140,11 @@ int dates_parse(struct bytes value, struct dates *ret_dates)
 
 void dates_apply(const struct dates *dates, uint32_t kind, struct backend_op *op)
 {
-	struct timespec clock;
-	int64_t now, made = 0, changed = 0;
+	const int64_t now = time_now();
+	int64_t made = 0, changed = 0;
 
 	if (!dates->other || !op)
 		return;
-	clock_gettime(CLOCK_REALTIME, &clock);
-	now = clock.tv_sec * SECOND + clock.tv_nsec;
 	if (kind != BACKEND_HASH)
 		dates_read(op->data, &made, &changed);
 	made = made > now ? 0 : made;

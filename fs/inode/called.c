@@ -8,10 +8,8 @@
 
 uint64_t called_hash(uint64_t dir, struct bytes name)
 {
-	uint64_t hash = dir * 0x9e3779b97f4a7c15u;
+	uint64_t hash = bytes_hash(dir * 0x9e3779b97f4a7c15u, name);
 
-	for (size_t i = 0; i < name.size; i++)
-		hash = (hash ^ (unsigned char)name.data[i]) * 0x100000001b3u;
 	return hash ^ hash >> 32;
 }
 

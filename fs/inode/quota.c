@@ -24,10 +24,8 @@ int quota_parse(struct bytes text, int64_t *ret_quota)
 
 static _Atomic uint64_t *others_of(struct tree *tree, struct bytes session)
 {
-	uint64_t hash = 0xcbf29ce484222325ULL;
+	uint64_t hash = bytes_hash(BYTES_HASH, session);
 
-	for (size_t i = 0; i < session.size; i++)
-		hash = (hash ^ (unsigned char)session.data[i]) * 0x100000001b3ULL;
 	hash ^= hash >> 32;
 	return &tree->quota.others[hash % ARRAY_SIZE(tree->quota.others)];
 }

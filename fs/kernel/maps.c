@@ -5,7 +5,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
+#include <unistd.h>
 
 #include "fs/kernel/lock-requests.h"
 #include "fs/kernel/locks-others.h"
@@ -13,7 +13,7 @@
 #include "backend/base/tick.h"
 
 /* Another mount that has just come may not have stored its rights yet: try again. */
-enum { AGAIN_NS = 5000000 };
+enum { AGAIN_US = 5000 };
 static const int64_t PATIENCE_NS = INT64_C(10000000000);
 
 /* Logs it once in a while, since a program may try again and again. */
@@ -76,7 +76,6 @@ uint64_t maps_file_left(struct session *session, uint64_t ino)
 int maps_may_write(struct session *session, const struct open_file *file, bool pages)
 {
 	const uint64_t ino = inode_number(handle_inode(file->handle));
-	const struct timespec pause = { .tv_nsec = AGAIN_NS };
 	int64_t until;
 	int r;
 
@@ -92,7 +91,7 @@ int maps_may_write(struct session *session, const struct open_file *file, bool p
 	until = tick_now() + PATIENCE_NS;
 	while ((r = lock_request_map(session, file)) == -EAGAIN && tick_now() < until &&
 	       others_map(session->tree, ino) == 0)
-		nanosleep(&pause, NULL);
+		usleep(AGAIN_US);
 	if (r == 0)
 		return 0;
 	log_error(

@@ -7,7 +7,7 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
+#include <unistd.h>
 
 #include "fs/content/content.h"
 #include "fs/inode/commit.h"
@@ -368,13 +368,12 @@ enum {
  * more; and a watch of the file would not see what is written there. */
 void wait_for_release(struct tree *tree, struct inode *inode, unsigned face)
 {
-	const struct timespec moment = { .tv_nsec = 100000 };
 
 	for (int i = 0; is_being_released(tree, inode, face, i == RELEASE_TURNS); i++)
 		if (i < BRIEF_TURNS)
 			sched_yield();
 		else
-			nanosleep(&moment, NULL);
+			usleep(100);
 }
 
 static int open_handle(struct tree *tree, struct inode *inode, unsigned face, int flags, pid_t pid,

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
+#include <unistd.h>
 
 #include "src/store/access.h"
 #include "backend/base/array.h"
@@ -16,8 +16,7 @@
 #include "src/user/stop.h"
 #include "src/cmd/gc.h"
 
-enum { AWAIT_TIMES = 60 };
-static const struct timespec AWAIT_PAUSE = { .tv_nsec = 25000000 };
+enum { AWAIT_TIMES = 60, AWAIT_PAUSE_US = 25000 };
 
 static int keep_item(void *arg, const struct trash_item *trashed)
 {
@@ -51,7 +50,7 @@ static void await_trash(struct gc *gc)
 		ops->snapshot_end(gc->backend, snapshot);
 		if (r <= 0)
 			return;
-		nanosleep(&AWAIT_PAUSE, NULL);
+		usleep(AWAIT_PAUSE_US);
 	}
 }
 

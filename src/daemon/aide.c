@@ -13,7 +13,6 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "backend/base/cleanup.h"
@@ -149,13 +148,12 @@ static void on_death(const struct serving *serving)
 static void remove_dead(const struct serving *serving)
 {
 	enum { STEP = 20 };
-	const struct timespec step = { .tv_nsec = STEP * 1000000L };
 	_cleanup_(freep) char *why = NULL;
 	int r = 0;
 
 	for (int waited = 0; r == 0 && waited < END_MS; waited += STEP) {
 		r = mounts_end_dead(serving->dir, &why);
-		nanosleep(&step, NULL);
+		usleep(STEP * 1000);
 	}
 	if (r < 0)
 		log_error("%s", why ? why : strerror(-r));

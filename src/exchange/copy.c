@@ -20,7 +20,6 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "backend/base/buf.h"
@@ -337,7 +336,6 @@ static int look_at(struct copy *copy, const char *temporary)
 static int install_patiently(const struct copy *copy, const char *temporary, const char *path,
 			     char **ret_why)
 {
-	const struct timespec step = { .tv_nsec = 20000000L };
 	const int64_t until = tick_now() + PATIENCE * INT64_C(1000000);
 	int r;
 
@@ -346,7 +344,7 @@ static int install_patiently(const struct copy *copy, const char *temporary, con
 		if (r != -EBUSY || tick_now() >= until || stop_wanted())
 			return r;
 		freep(ret_why);
-		nanosleep(&step, NULL);
+		usleep(20000);
 	}
 }
 

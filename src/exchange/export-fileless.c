@@ -8,7 +8,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
-#include <time.h>
+#include <unistd.h>
 
 #include "fs/api/settings.h"
 #include "fs/base/layout.h"
@@ -158,7 +158,6 @@ static int on_node(void *arg, const struct backend_node *node)
 
 static int fileless_look(struct looking *looking)
 {
-	const struct timespec moment = { .tv_nsec = AGAIN_MS * 1000000L };
 	const struct bytes none = { 0 };
 	bool any = false;
 	int r = begin(looking);
@@ -173,7 +172,7 @@ static int fileless_look(struct looking *looking)
 						    look_at_key, looking);
 	end(looking);
 	for (int i = 0; r == 0 && looking->count && i < TIMES && !stop_wanted(); i++) {
-		nanosleep(&moment, NULL);
+		usleep(AGAIN_MS * 1000);
 		r = look_again(looking);
 	}
 	return r;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * As a tar stream in the pax format.  The size of a file stands before its bytes, and the file may
- * grow while it is read.  So it is read first, into memory or, when it is large, into a file
- * without a name.
+ * grow while it is read.  So it is read first, into a stage (fs/base/stage.h).
  *
  * libarchive and its libraries take more memory than all our code, and only this file uses them:
  * they are loaded when a stream is made, so a mount does without.
@@ -15,7 +14,6 @@
 #include <archive.h>
 #include <archive_entry.h>
 #include <dlfcn.h>
-#include <fcntl.h>
 #include <locale.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -23,11 +21,9 @@
 
 #include "backend/base/cleanup.h"
 #include "backend/base/log.h"
+#include "fs/base/stage.h"
 
-enum {
-	BLOCK = 256 * 1024,
-	BUFFERED_MAX = 4 << 20, /* bytes of a file that are held in memory */
-};
+enum { BLOCK = 256 * 1024 };
 
 /* The name of its interface since 3.0. */
 #define LIBRARY "libarchive.so.13"
@@ -127,12 +123,6 @@ static int failed(struct copier *copier)
 	return tar->error;
 }
 
-/* After a fatal error, a reader could not understand the rest. */
-static int tar_judge(struct copier *copier, int code)
-{
-	return code == ARCHIVE_OK || code == ARCHIVE_WARN ? 0 : (failed(copier), -EIO);
-}
-
 static int add_xattrs(struct copier *copier, struct copier_entry *from, struct archive_entry *entry)
 {
 	_cleanup_(buf_done) struct buf names = { 0 };
@@ -179,8 +169,11 @@ static int put_header(struct copier *copier, struct copier_entry *from, uint64_t
 	struct archive_entry *entry = la.archive_entry_new();
 	int r = entry ? describe(copier, from, size, entry) : -ENOMEM;
 
-	if (r == 0)
-		r = tar_judge(copier, la.archive_write_header(tar->archive, entry));
+	if (r == 0) {
+		r = la.archive_write_header(tar->archive, entry);
+		/* After a fatal error, a reader could not understand the rest. */
+		r = r == ARCHIVE_OK || r == ARCHIVE_WARN ? 0 : (failed(copier), -EIO);
+	}
 	la.archive_entry_free(entry);
 	return r;
 }
@@ -213,90 +206,33 @@ static int put_data(struct copier *copier, struct bytes data)
 	return size < 0 || (size_t)size != data.size ? (failed(copier), -EIO) : 0;
 }
 
-static int write_all(int fd, struct bytes bytes, off_t at)
-{
-	while (bytes.size) {
-		ssize_t size = pwrite(fd, bytes.data, bytes.size, at);
-
-		if (size < 0 && errno != EINTR)
-			return -errno;
-		at += MAX(size, 0);
-		bytes = bytes_make(bytes.data + MAX(size, 0), bytes.size - (size_t)MAX(size, 0));
-	}
-	return 0;
-}
-
-static int open_unnamed(void)
-{
-	static const char *const folders[] = { "/var/tmp", "/tmp" };
-	const char *own = getenv("TMPDIR");
-	int fd = own ? open(own, O_RDWR | O_TMPFILE | O_CLOEXEC, 0600) : -1;
-
-	for (size_t i = 0; fd < 0 && i < ARRAY_SIZE(folders); i++)
-		fd = open(folders[i], O_RDWR | O_TMPFILE | O_CLOEXEC, 0600);
-	return fd < 0 ? -errno : fd;
-}
-
-/* All of a file: what is behind *ret_size bytes of the unnamed file, if there is one, is held. */
-static int hold(struct copier *copier, struct copier_entry *entry, struct buf *held, int *fd,
-		uint64_t *ret_size)
-{
-	size_t before;
-	int r;
-
-	*ret_size = 0;
-	do {
-		before = held->size;
-		r = copier_read(entry, before + BLOCK, held);
-		if (r < 0 || held->size == before)
-			return r;
-		copier->bytes += held->size - before;
-		progress_add(&copier->progress, 0, held->size - before);
-		if (held->size < BUFFERED_MAX)
-			continue;
-		if (*fd < 0)
-			*fd = open_unnamed();
-		r = *fd < 0 ? *fd : write_all(*fd, buf_bytes(held), (off_t)*ret_size);
-		if (r < 0) {
-			log_error("cannot write a temporary file (TMPDIR says where): %s",
-				  strerror(-r));
-			copier->stopped = true;
-		}
-		*ret_size += held->size;
-		buf_clear(held);
-	} while (r == 0);
-	return r;
-}
-
-static int put_spilled(struct copier *copier, int fd, uint64_t size)
-{
-	_cleanup_(buf_done) struct buf block = { 0 };
-	int r = buf_reserve(&block, BUFFERED_MAX);
-
-	for (uint64_t at = 0; r == 0 && at < size;) {
-		ssize_t got = pread(fd, block.data, BUFFERED_MAX, (off_t)at);
-
-		if (got <= 0)
-			return got < 0 ? -errno : -EIO;
-		r = put_data(copier, bytes_make(block.data, (size_t)got));
-		at += (uint64_t)got;
-	}
-	return r;
-}
-
 static int tar_file(struct copier *copier, struct copier_entry *entry)
 {
-	_cleanup_(buf_done) struct buf held = { 0 };
-	_cleanup_(closep) int fd = -1;
-	uint64_t spilled;
-	int r = hold(copier, entry, &held, &fd, &spilled);
+	_cleanup_(stage_done) struct stage held = { 0 };
+	_cleanup_(buf_done) struct buf block = { 0 };
+	int r;
 
-	if (r == 0)
-		r = put_header(copier, entry, spilled + held.size);
-	if (r == 0)
-		r = put_spilled(copier, fd, spilled);
-	if (r == 0 && held.size)
-		r = put_data(copier, buf_bytes(&held));
+	do {
+		buf_clear(&block);
+		r = copier_read(entry, BLOCK, &block);
+		if (r < 0)
+			return r;
+		copier->bytes += block.size;
+		progress_add(&copier->progress, 0, block.size);
+		r = stage_write(&held, held.size, buf_bytes(&block));
+	} while (r == 0 && block.size == BLOCK);
+	if (r < 0) {
+		log_error("cannot write a temporary file (TMPDIR says where): %s", strerror(-r));
+		copier->stopped = true;
+		return r;
+	}
+	r = put_header(copier, entry, held.size);
+	for (uint64_t at = 0; r == 0 && at < held.size; at += block.size) {
+		buf_clear(&block);
+		r = stage_read(&held, at, BLOCK, &block);
+		if (r == 0)
+			r = put_data(copier, buf_bytes(&block));
+	}
 	progress_add(&copier->progress, 1, 0);
 	return r;
 }

@@ -11,7 +11,6 @@
 #include <sys/statfs.h>
 #include <sys/sysmacros.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "backend/backend.h"
@@ -481,12 +480,11 @@ int mounts_open(const struct mount_entry *entry)
 bool mounts_wait_unowned(const char *store, int limit)
 {
 	enum { STEP = 20 };
-	const struct timespec step = { .tv_nsec = STEP * 1000000L };
 
 	for (int waited = 0; backend_is_owned(store); waited += STEP) {
 		if (waited >= limit)
 			return false;
-		nanosleep(&step, NULL);
+		usleep(STEP * 1000);
 	}
 	return true;
 }

@@ -14,7 +14,7 @@
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
-#include <time.h>
+#include <unistd.h>
 
 #include "backend/base/cleanup.h"
 #include "src/user/stop.h"
@@ -228,14 +228,13 @@ int index_anew(struct index *index)
 /* Also when a signal comes. */
 static int lock_file(const struct index *index)
 {
-	const struct timespec step = { .tv_nsec = 20000000 };
 
 	while (flock(index->fd, LOCK_EX | LOCK_NB) < 0) {
 		if (errno != EWOULDBLOCK && errno != EINTR)
 			return -errno;
 		if (stop_wanted())
 			return -EINTR;
-		nanosleep(&step, NULL);
+		usleep(20000);
 	}
 	return 0;
 }

@@ -34,7 +34,7 @@
 #include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
-#include <time.h>
+#include <unistd.h>
 
 #include "src/store/way.h"
 #include "backend/base/array.h"
@@ -72,7 +72,6 @@ static int store_name(const char *store, unsigned flags, char **ret_name, char *
 static int open_patiently(struct access *access, const char *store, const char *name,
 			  unsigned flags, const struct options *options, char **ret_why)
 {
-	const struct timespec step = { .tv_nsec = PATIENCE_STEP * 1000000L };
 	const int patience = flags & (ACCESS_WRITE | ACCESS_FOLLOW) ? PATIENCE : PATIENCE_READING;
 	_cleanup_(freep) char *unfit = NULL;
 	int r;
@@ -86,7 +85,7 @@ static int open_patiently(struct access *access, const char *store, const char *
 			r = access_tree_open(access, store, flags, options, ret_why);
 		if (r != -EBUSY || waited >= patience || stop_wanted())
 			break;
-		nanosleep(&step, NULL);
+		usleep(PATIENCE_STEP * 1000);
 	}
 	if (unfit)
 		*ret_why = steal_ptr(unfit);

@@ -196,13 +196,12 @@ static int take_slot(struct sqlite *store, const char *name)
 /* Whoever has the store and is not here is about to come; or is in a file that was removed. */
 static int wait_for_others(struct sqlite *store)
 {
-	const struct timespec pause = { .tv_nsec = WAIT_MS * 1000000L };
 	int64_t deadline = sqlite_milliseconds() + SQLITE_BUSY_MS;
 
 	while (!sqlite_mounts_shared(store) && sqlite_file_owned_elsewhere(store->place.file)) {
 		if (sqlite_milliseconds() > deadline)
 			return -EBUSY;
-		nanosleep(&pause, NULL);
+		usleep(WAIT_MS * 1000);
 	}
 	return 0;
 }
@@ -418,9 +417,7 @@ unsigned sqlite_mounts_list(const struct sqlite *store, uint64_t *ret_numbers)
 
 static void pause_for(long *microseconds)
 {
-	const struct timespec time = { .tv_nsec = *microseconds * 1000 };
-
-	nanosleep(&time, NULL);
+	usleep((useconds_t)*microseconds);
 	*microseconds = MIN(*microseconds * 2, TURN_MOST);
 }
 

@@ -38,27 +38,16 @@ static struct flock owner_lock(short type)
 	return lock_of(type, BACKEND_OWNER_BYTE, 1);
 }
 
-static const uint64_t BASIS = UINT64_C(0xcbf29ce484222325);
-
-static uint64_t mix(uint64_t hash, const void *data, size_t size)
-{
-	const unsigned char *bytes = data;
-
-	for (size_t i = 0; i < size; i++) /* FNV-1a */
-		hash = (hash ^ bytes[i]) * UINT64_C(0x100000001b3);
-	return hash;
-}
-
 off_t sqlite_owner_name(int dir, const char *name)
 {
-	uint64_t hash = BASIS;
+	uint64_t hash;
 	struct stat st;
 
 	if (!dir || fstat(dir, &st) < 0)
 		return 0;
-	hash = mix(hash, &st.st_dev, sizeof(st.st_dev));
-	hash = mix(hash, &st.st_ino, sizeof(st.st_ino));
-	hash = mix(hash, name, strlen(name));
+	hash = bytes_hash(BYTES_HASH, bytes_make(&st.st_dev, sizeof(st.st_dev)));
+	hash = bytes_hash(hash, bytes_make(&st.st_ino, sizeof(st.st_ino)));
+	hash = bytes_hash(hash, bytes_str(name));
 	return NAMES_AT + (off_t)(hash >> (64 - NAMES_BITS));
 }
 
@@ -156,7 +145,7 @@ void sqlite_owner_give(struct sqlite_owner *owner, int fd)
 
 static off_t told_byte(const char *called)
 {
-	return TOLD_AT + (off_t)(mix(BASIS, called, strlen(called)) >> (64 - NAMES_BITS));
+	return TOLD_AT + (off_t)(bytes_hash(BYTES_HASH, bytes_str(called)) >> (64 - NAMES_BITS));
 }
 
 void sqlite_owner_tell(struct sqlite_owner *owner, int fd, const char *called)

@@ -31,10 +31,7 @@ void sqlite_stamp(int64_t nanoseconds, char stamp[SQLITE_STAMP])
 
 void sqlite_stamp_now(char stamp[SQLITE_STAMP])
 {
-	struct timespec now;
-
-	clock_gettime(CLOCK_REALTIME, &now);
-	sqlite_stamp(now.tv_sec * SECOND + now.tv_nsec, stamp);
+	sqlite_stamp(time_now(), stamp);
 }
 
 /* Outside of the years 1677 to 2262 there is no such number. */

@@ -11,12 +11,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 
 #include "backend/sqlite/store/error.h"
 #include "backend/sqlite/schema/schema.h"
 #include "backend/sqlite/store/store.h"
 #include "backend/base/cleanup.h"
+#include "backend/base/moment.h"
 #include "backend/base/log.h"
 
 /*
@@ -425,14 +425,11 @@ static int put_root(struct sqlite_conn *conn)
 		"rdev, "
 		"size, atime, mtime, ctime, btime) VALUES (%d, %d, 0, %d, 0, %d, %u, %u, 2, 0, 0, "
 		"%lld, %lld, %lld, %lld)";
-	struct timespec time;
+	const long long now = time_now();
 	struct stat st;
-	long long now;
 
 	if (stat(conn->store->place.path, &st) < 0)
 		return -errno;
-	clock_gettime(CLOCK_REALTIME, &time);
-	now = (long long)time.tv_sec * 1000000000 + time.tv_nsec;
 	return sqlite_conn_exec_made(conn,
 				     sqlite3_mprintf(format, BACKEND_ROOT, BACKEND_ROOT,
 						     BACKEND_ORDINARY, S_IFDIR | 0755, st.st_uid,

@@ -8,7 +8,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
+#include <unistd.h>
 
 #include "backend/sqlite/store/error.h"
 #include "backend/sqlite/disk/join.h"
@@ -24,14 +24,13 @@
  * program that commits all the time. */
 static int is_patient(void *arg, int count)
 {
-	static const struct timespec pause = { .tv_nsec = 1000000 };
 	struct sqlite_conn *conn = arg;
 
 	if (!count)
 		conn->waits_since = sqlite_milliseconds();
 	if (sqlite_milliseconds() - conn->waits_since >= conn->patience)
 		return 0;
-	nanosleep(&pause, NULL);
+	usleep(1000);
 	return 1;
 }
 

@@ -200,12 +200,7 @@ static void put_json(struct put *put, struct bytes json)
 
 static uint64_t id_of(struct bytes line)
 {
-	struct bytes id = look_inside(look_at(line, "id"));
-	uint64_t hash = UINT64_C(0xcbf29ce484222325);
-
-	for (size_t i = 0; i < id.size; i++)
-		hash = (hash ^ (unsigned char)id.data[i]) * UINT64_C(0x100000001b3);
-	return hash;
+	return bytes_hash(BYTES_HASH, look_inside(look_at(line, "id")));
 }
 
 /* How many calls of a message were read before, as an earlier record of it had them; or none of it
