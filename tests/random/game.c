@@ -1285,6 +1285,10 @@ static void play(const struct profile *profile, const struct op *ops, size_t cou
 	if (game.at == count)
 		end_game(&game);
 	outcome->at = game.at;
+	/* Of a game that ends early. */
+	for (int slot = 0; slot < SLOTS; slot++)
+		if (game.user[slot].is_open)
+			user_close(&game.contract, &game.user[slot]);
 	contract_done(&game.contract);
 	driver.finish();
 }
