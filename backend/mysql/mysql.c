@@ -175,13 +175,13 @@ static const char *const tables[] = {
  * connection does within 100 ms of what it did before, and 5 s altogether, is one change.  Our own
  * say the time; below 0 nothing is kept. */
 #define NOW_NS "CAST(UNIX_TIMESTAMP(NOW(6)) * 1000000 AS SIGNED) * 1000"
+#define KEEPS "COALESCE((SELECT value FROM sessfs_setting WHERE name = 'history'), '1') <> '0'"
 #define KEEPING(body)                                                                              \
 	"; SET @sessfs_now = " NOW_NS "; IF @sessfs_moment IS NOT NULL THEN SET @sessfs_past = "   \
 	"@sessfs_moment; ELSEIF @sessfs_past IS NULL OR @sessfs_now - @sessfs_seen NOT BETWEEN 0 " \
 	"AND 100000000 OR @sessfs_now - @sessfs_past > 5000000000 THEN SET @sessfs_past = "        \
-	"@sessfs_now; END IF; SET @sessfs_seen = @sessfs_now; IF @sessfs_past >= 0 AND COALESCE("  \
-	"(SELECT value FROM sessfs_setting WHERE name = 'history'), '1') <> '0' THEN " body        \
-	"; END IF"
+	"@sessfs_now; END IF; SET @sessfs_seen = @sessfs_now; IF @sessfs_past >= 0 AND " KEEPS     \
+	" THEN " body "; END IF"
 #define PAST                                                                                       \
 	"INSERT INTO sessfs_past (session_id, state_key, until, what, item_index, last_index, "    \
 	"pid, bytes"
@@ -198,20 +198,18 @@ static const char *const tables[] = {
 #define TRIGGER(name, when, body)                                                                  \
 	"CREATE TRIGGER " name " " when " ON {rows} FOR EACH ROW "                                 \
 	"BEGIN IF @sessfs IS NULL THEN " body "; END IF; END"
-/* Other programs may drop this column, and add it: a query of its own asks for it, and without it
- * takes the value of that name from the query around it.  So none of their statements fails. */
-#define IF_THERE(column)                                                                           \
-	"(SELECT " column " FROM {rows} WHERE session_id = OLD.session_id AND "                    \
-	"state_key = OLD.state_key AND item_index = OLD.item_index LOCK IN SHARE MODE)"
+/* Other programs may drop these columns, and add them: where one is not there, its name is that of
+ * the join's other side, which matches no row.  So none of their statements fails. */
 #define TIMES                                                                                      \
-	"SELECT " IF_THERE("created_at") ", " IF_THERE(                                            \
-		"updated_at") " INTO @sessfs_created, @sessfs_updated FROM (SELECT NULL AS "       \
-			      "created_at, NULL AS updated_at) none"
+	"SELECT created_at, updated_at INTO @sessfs_created, @sessfs_updated FROM {rows} NATURAL " \
+	"LEFT JOIN (SELECT NULL AS created_at, NULL AS updated_at) none WHERE session_id = "       \
+	"OLD.session_id AND state_key = OLD.state_key AND item_index = OLD.item_index LIMIT 1 "    \
+	"LOCK IN SHARE MODE"
 
 static const char *const triggers[] = {
 	TRIGGER("sessfs_row_insert", "AFTER INSERT", LOG("i", "NEW") KEEPING(CAME)),
-	TRIGGER("sessfs_row_delete", "BEFORE DELETE", TIMES "; " LOG("d", "OLD") KEEPING(KEEP)),
-	TRIGGER("sessfs_row_before", "BEFORE UPDATE", TIMES),
+	TRIGGER("sessfs_row_delete", "BEFORE DELETE", LOG("d", "OLD") KEEPING(TIMES "; " KEEP)),
+	TRIGGER("sessfs_row_before", "BEFORE UPDATE", "IF " KEEPS " THEN " TIMES "; END IF"),
 	TRIGGER("sessfs_row_update", "AFTER UPDATE",
 		"IF BINARY OLD.session_id = BINARY NEW.session_id AND BINARY OLD.state_key = "
 		"BINARY NEW.state_key AND OLD.item_index = NEW.item_index THEN "
