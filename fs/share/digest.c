@@ -530,7 +530,9 @@ static int digest_one(void *arg, const struct backend_feed *feed)
 	if (unsettled_was_seen(digesting->tree, feed))
 		known.waits = known.moved = true;
 	feed = &known;
-	telling_add(&digesting->telling, digesting->tree, &digesting->view, feed);
+	r = telling_add(&digesting->telling, digesting->tree, &digesting->view, feed);
+	if (r < 0)
+		return r;
 	switch (feed->what) {
 	case BACKEND_FEED_NODE:
 		return digest_node(digesting, feed);
