@@ -146,6 +146,7 @@ static int make(const struct url *url, const struct backend_options *options,
 		struct redis **ret_store)
 {
 	_cleanup_(redis_freep) struct redis *store = calloc(1, sizeof(*store));
+	_cleanup_(freep) char *text = url_text(url);
 	int r;
 
 	if (!store)
@@ -163,7 +164,7 @@ static int make(const struct url *url, const struct backend_options *options,
 	if (r == 0)
 		r = make_names(store, url);
 	if (r == 0)
-		r = url_name(url_text(url), &store->place, NULL);
+		r = text ? url_name(text, &store->place, NULL) : -ENOMEM;
 	if (r == 0 && options->owner && !(store->owner = bytes_dup(bytes_str(options->owner))))
 		r = -ENOMEM;
 	if (r < 0)

@@ -76,9 +76,9 @@ struct telling {
 };
 
 /* Add a note, in the order in which they were left; does nothing without followers.  The view shows
- * all of them. */
-void telling_add(struct telling *telling, const struct tree *tree, struct view *view,
-		 const struct backend_feed *feed);
+ * all of them.  0, or -ESTALE when it shows them no longer: they are digested again. */
+int telling_add(struct telling *telling, const struct tree *tree, struct view *view,
+		const struct backend_feed *feed);
 /* They are digested: report what has happened.  tree.lock is held for writing, and no view is
  * open. */
 void telling_send(struct telling *telling, struct tree *tree, struct notes *notes);

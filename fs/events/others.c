@@ -74,18 +74,18 @@ static int note_copy(const struct backend_feed *feed, struct held_note *note)
 }
 
 /* Whether a named file outside of the trash has no path though its directory exists: it lies too
- * deep for the store to say. */
-static bool is_hidden(struct view *view, const struct backend_feed *feed)
+ * deep for the store to say.  1, 0 or -ESTALE. */
+static int is_hidden(struct view *view, const struct backend_feed *feed)
 {
 	struct backend_node dir;
 	int r;
 
 	if (!feed->name.data || feed->path.data || feed->parent == BACKEND_TRASH)
-		return false;
+		return 0;
 	r = ASK(view, node_get, feed->parent, &dir);
 	if (r == 0)
 		backend_node_done(&dir);
-	return r != -ENOENT;
+	return r == -ESTALE ? r : r != -ENOENT;
 }
 
 static int put_in_front(struct view *view, const struct backend_node *node, struct buf *path)
@@ -173,33 +173,40 @@ static void place_before(struct telling *telling, const struct backend_feed *wen
 	}
 }
 
-void telling_add(struct telling *telling, const struct tree *tree, struct view *view,
-		 const struct backend_feed *told)
+int telling_add(struct telling *telling, const struct tree *tree, struct view *view,
+		const struct backend_feed *told)
 {
 	_cleanup_(buf_done) struct buf name = { 0 };
 	_cleanup_(buf_done) struct buf path = { 0 };
 	struct backend_feed known, *feed = &known;
 	bool placed = !told->name.data &&
 		      (told->what == BACKEND_FEED_NODE || told->what == BACKEND_FEED_ROWS);
+	int r;
 
 	if (telling->lost || !events_wanted(&tree->events))
-		return;
+		return 0;
 	known = *told;
-	telling->lost = placed && place(view, feed, &name, &path) < 0;
+	r = placed ? place(view, feed, &name, &path) : 0;
+	if (r == 0)
+		r = is_hidden(view, feed);
+	if (r == -ESTALE)
+		return r;
 	if (told->what == BACKEND_FEED_ENTRY && told->gone)
 		place_before(telling, told);
+	telling->lost |= r != 0;
 	if (telling->lost)
-		return;
+		return 0;
 	telling->bytes += note_size(feed);
 	telling->lost = feed->what == BACKEND_FEED_ANYTHING || telling->count == HELD_MOST ||
-			telling->bytes > HELD_BYTES || is_hidden(view, feed) ||
+			telling->bytes > HELD_BYTES ||
 			ARRAY_ROOM(telling->note, telling->count, telling->room) < 0 ||
 			note_copy(feed, &telling->note[telling->count]) < 0;
 	if (telling->lost)
-		return;
+		return 0;
 	telling->note[telling->count].place = telling->count;
 	telling->note[telling->count].placed = placed;
 	telling->count++;
+	return 0;
 }
 
 void telling_done(struct telling *telling)

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-
 /*
  * Taking in what other mounts have committed.
  *
@@ -530,7 +529,8 @@ static int digest_one(void *arg, const struct backend_feed *feed)
 	if (unsettled_was_seen(digesting->tree, feed))
 		known.waits = known.moved = true;
 	feed = &known;
-	telling_add(&digesting->telling, digesting->tree, &digesting->view, feed);
+	if (telling_add(&digesting->telling, digesting->tree, &digesting->view, feed) < 0)
+		return -ESTALE;
 	switch (feed->what) {
 	case BACKEND_FEED_NODE:
 		return digest_node(digesting, feed);
