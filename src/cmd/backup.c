@@ -9,37 +9,27 @@
  */
 #include <errno.h>
 #include <string.h>
-#include <time.h>
+#include <unistd.h>
 
 #include "backend/base/cleanup.h"
 #include "backend/base/log.h"
 #include "src/exchange/copy.h"
 #include "src/user/say.h"
 #include "src/user/stop.h"
-#include "src/user/units.h"
 #include "src/cmd/bucket.h"
 
 struct backup {
 	struct options options;
 	bool json;
 	bool force;
-	uint64_t keep;
+	int64_t keep;
 	struct s3_options where;
 };
-
-static int take_keep(void *field, const char *value, char **ret_why)
-{
-	char *end;
-	int r = units_number(value, 10, UINT32_MAX, field, &end);
-
-	(void)ret_why;
-	return r < 0 || *end || !*(uint64_t *)field ? -EINVAL : 0;
-}
 
 static const struct cmd_option backup_options[] = {
 	CMD_JSON(struct backup),
 	CMD_YES(struct backup, force, "force", 0, "replace FILE if it exists"),
-	CMD_VALUE(struct backup, keep, "keep", "N", take_keep,
+	CMD_VALUE(struct backup, keep, "keep", "N", cmd_take_count,
 		  "in a bucket: add the time to NAME, and delete all but the latest N of them"),
 	CMD_WHERE(struct backup, where),
 	CMD_TABLE,
@@ -47,7 +37,6 @@ static const struct cmd_option backup_options[] = {
 
 static int settle(const char *store)
 {
-	const struct timespec wait = { .tv_sec = 1 };
 	_cleanup_(freep) char *why = NULL;
 	int r = access_settle(store, &why);
 
@@ -55,7 +44,7 @@ static int settle(const char *store)
 		log_warning("the mount of %s cannot be reached from here; what was written to "
 			    "ordinary files a moment ago may be missing",
 			    store);
-		nanosleep(&wait, NULL);
+		sleep(1);
 		return 0;
 	}
 	return r < 0 && r != -EINTR ? say_why(why, r) : r;
@@ -80,7 +69,7 @@ static int run_backup(void *values, char **operands)
 						"standard output");
 	stop_watch();
 	if ((!r && copy_judge(&copy) < 0) || settle(copy.from) < 0 ||
-	    (r ? backup_put(&copy, &backup->where, backup->keep) : copy_run(&copy)) < 0)
+	    (r ? backup_put(&copy, &backup->where, (uint64_t)backup->keep) : copy_run(&copy)) < 0)
 		return CMD_FAILED;
 	copy_print(&copy, backup->json);
 	return CMD_DONE;

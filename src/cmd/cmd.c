@@ -12,6 +12,7 @@
 
 #include "backend/base/cleanup.h"
 #include "backend/base/log.h"
+#include "fs/base/ttl.h"
 #include "src/mounts/holders.h"
 #include "src/mounts/mounts.h"
 #include "src/user/say.h"
@@ -41,6 +42,25 @@ int cmd_take_age(void *field, const char *value, char **ret_why)
 {
 	(void)ret_why;
 	return units_age(value, field);
+}
+
+int cmd_take_number(void *field, const char *value, char **ret_why)
+{
+	struct bytes text = bytes_str(value);
+	uint64_t number;
+
+	(void)ret_why;
+	if (!number_take(&text, INT64_MAX, &number) || text.size)
+		return -EINVAL;
+	*(int64_t *)field = (int64_t)number;
+	return 0;
+}
+
+int cmd_take_count(void *field, const char *value, char **ret_why)
+{
+	int r = cmd_take_number(field, value, ret_why);
+
+	return r == 0 && !*(int64_t *)field ? -EINVAL : r;
 }
 
 int cmd_take_text(void *field, const char *value, char **ret_why)

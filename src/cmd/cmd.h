@@ -81,6 +81,8 @@ int cmd_fail(const char *store, const char *path, int error);
 int cmd_take_yes(void *field, const char *value, char **ret_why);
 int cmd_take_size(void *field, const char *value, char **ret_why);
 int cmd_take_age(void *field, const char *value, char **ret_why);
+int cmd_take_number(void *field, const char *value, char **ret_why); /* an int64_t, not negative */
+int cmd_take_count(void *field, const char *value, char **ret_why);  /* and at least 1 */
 int cmd_take_text(void *field, const char *value, char **ret_why);
 int cmd_take_writer(void *field, const char *value, char **ret_why);
 int cmd_take_reader(void *field, const char *value, char **ret_why);

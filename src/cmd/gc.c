@@ -29,23 +29,9 @@
 #include "backend/base/tick.h"
 #include "src/user/settings.h"
 #include "src/user/stop.h"
-#include "src/user/units.h"
 #include "src/cmd/gc.h"
 
 static const int64_t QUIET = INT64_C(600000000000); /* nanoseconds */
-
-static int take_count(void *field, const char *value, char **ret_why)
-{
-	uint64_t number;
-	char *end;
-	int r = units_number(value, 10, INT64_MAX, &number, &end);
-
-	(void)ret_why;
-	if (r < 0 || *end)
-		return -EINVAL;
-	*(int64_t *)field = (int64_t)number;
-	return 0;
-}
 
 static int take_grace(void *field, const char *value, char **ret_why)
 {
@@ -58,7 +44,7 @@ static const struct cmd_option gc_options[] = {
 	  "sessions that have not changed for this long: 30m, 12h, 7d, 2w, 1y" },
 	{ "larger-than", 0, "SIZE", cmd_take_size, offsetof(struct gc, larger),
 	  "sessions of more bytes: 500, 100K, 20M, 1G" },
-	{ "keep-last", 0, "N", take_count, offsetof(struct gc, keep_last),
+	{ "keep-last", 0, "N", cmd_take_number, offsetof(struct gc, keep_last),
 	  "all except the N that changed last" },
 	{ "name", 0, "GLOB", cmd_take_text, offsetof(struct gc, pattern),
 	  "sessions whose name matches a shell pattern" },

@@ -50,18 +50,6 @@ struct searching {
 	bool has_name, has_title, wanted;
 };
 
-static int take_most(void *field, const char *value, char **ret_why)
-{
-	uint64_t number;
-	char *end;
-
-	(void)ret_why;
-	if (units_number(value, 10, INT64_MAX, &number, &end) < 0 || *end || !number)
-		return -EINVAL;
-	*(int64_t *)field = (int64_t)number;
-	return 0;
-}
-
 static int take_since(void *field, const char *value, char **ret_why)
 {
 	int64_t time;
@@ -86,7 +74,7 @@ static const struct cmd_option search_options[] = {
 	  "only what user, assistant, tool, system ... said" },
 	{ "since", 0, "TIME", take_since, offsetof(struct searching, since),
 	  "only items created at this time or later: 2026-01-31, or 12h or 7d ago" },
-	{ NULL, 'n', "N", take_most, offsetof(struct searching, most),
+	{ NULL, 'n', "N", cmd_take_count, offsetof(struct searching, most),
 	  "at most N items, instead of 10" },
 	CMD_JSON(struct searching),
 	CMD_TABLE,
