@@ -128,7 +128,7 @@ def test_what_is_no_url_of_a_store_is_told(box):
     store = prepare(box)
     refused(box, f"mysql://ann:{SECRET}@h/x", "passfile=", "MYSQL_PWD")
     refused(box, f"mysql://ann@h/x?password={SECRET}", "passfile=")
-    refused(box, "redis://h/0", "mysql://", "postgresql://")
+    refused(box, "mongodb://h/0", "mysql://", "postgresql://")
     refused(box, "mysql://h/x?tabel=t", "'tabel'")
     refused(box, "postgresql://ann@h/x", "install", "sessfs-postgresql")
     passfile = store.split("passfile=")[1]
