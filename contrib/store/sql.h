@@ -172,6 +172,6 @@ static struct backend_node *node_of(sqlite3_stmt *row, struct backend_node *node
 #define A_NODE node_of(row, &(struct backend_node){ 0 })
 #define NUMBER(column) sqlite3_column_int64(row, column)
 #define BLOB(column) bytes_of(row, column)
-#define A_STAT ((struct backend_key_stat){ NUMBER(0), NUMBER(1), NUMBER(2), NUMBER(3) })
+#define A_STAT ((struct backend_key_stat){ NUMBER(0), NUMBER(1), NUMBER(2), NUMBER(3), 0 })
 #define A_MARK ((struct backend_mark){ (uint64_t)NUMBER(0), NUMBER(1) })
 /* clang-format on */
