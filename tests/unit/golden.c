@@ -128,7 +128,7 @@ static const char *path_of(const struct golden *golden)
 {
 	static char path[300];
 
-	snprintf(path, sizeof(path), "s/%s.jsonl", golden->name);
+	snprintf(path, sizeof(path), "s/%.280s.jsonl", golden->name);
 	return path;
 }
 
