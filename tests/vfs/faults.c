@@ -66,10 +66,10 @@ static bool stays(const struct shim_fault *fault, size_t step)
 }
 
 /* A key whose change could not be taken in is set apart (apart.c): until it is tried again, after a
- * second, a new one has no file yet. */
+ * second, a new one has no file yet, and another one's cannot be read. */
 static bool is_apart(int r, int wanted, unsigned seconds)
 {
-	return seconds && (r == wanted || r == -ENOENT);
+	return seconds && (r == wanted || r == -ENOENT || r == -EIO);
 }
 
 /* Make a step that has failed once more. */
