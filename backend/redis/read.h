@@ -58,7 +58,7 @@ void names_done(struct names *names);
  * more than once. */
 int redis_scan(struct redis *store, const char *begin, struct bytes end, backend_name_fn *fn,
 	       void *arg);
-/* What an answer to "stat" says; false: there are no rows. */
+/* Read the answer to "stat"; false if the key has no rows. */
 bool redis_take_stat(struct backend_snapshot *snapshot, const struct reply *found,
 		     struct bytes session, struct bytes key, struct backend_key_stat *ret_stat);
 /* One of the entries of an answer to "list", which borrows from it. */

@@ -15,7 +15,7 @@ int duration_parse(struct bytes text, int64_t *ret_duration);
 int ttl_parse(struct bytes text, int64_t *ret_ttl);
 
 struct unit {
-	char letter; /* 0: there are no more */
+	char letter; /* 0 ends the list */
 	int64_t size;
 };
 
