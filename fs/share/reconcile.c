@@ -390,8 +390,18 @@ static int reconcile_in_turn(struct tree *tree)
 	return r;
 }
 
+/* Whether what waited up to this stamp, if any, waits no more. */
+static bool is_done_to(struct tree *tree, int64_t newest)
+{
+	int64_t oldest, now;
+
+	return newest && backend_change_waiting(tree->backend, &oldest, &now) == 0 &&
+	       oldest > newest;
+}
+
 int tree_reconcile(struct tree *tree)
 {
+	int64_t oldest, newest = 0;
 	int r;
 
 	for (;;) {
@@ -401,6 +411,11 @@ int tree_reconcile(struct tree *tree)
 		if (r <= 0 || tree->stopping)
 			break;
 		taker_stepped(tree);
+		/* Others may be quicker for ever: what comes from now on is not waited for. */
+		if (is_done_to(tree, newest))
+			break;
+		if (!newest && backend_change_waiting(tree->backend, &oldest, &newest) < 0)
+			newest = 0;
 	}
 	/* Every request says so, and the log once. */
 	if (r < 0 && r != -ESTALE && atomic_exchange(&tree->reconcile_failed, r) != r)

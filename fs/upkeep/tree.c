@@ -22,6 +22,8 @@
 #include "backend/base/thread.h"
 #include "backend/base/tick.h"
 
+enum { LOAD_TRIES = 100 };
+
 static int tree_ghosts_wait(struct tree *tree, int limit)
 {
 	WITH_READ_LOCK(tree);
@@ -136,6 +138,23 @@ static int tree_load_root(struct tree *tree)
 	return r;
 }
 
+static int tree_load(struct tree *tree, char **ret_why)
+{
+	int r = unless_damaged(tree, settings_obey(tree, ret_why));
+
+	if (r == 0 && !tree->options.read_only)
+		r = unless_damaged(tree, tree_delete_orphans(tree, true));
+	return r == 0 ? tree_load_root(tree) : r;
+}
+
+static int take_in_first(struct tree *tree)
+{
+	int r = tree_reconcile(tree);
+
+	/* Others were quicker again and again: a key is taken in when it is wanted. */
+	return r == -ESTALE && !tree->options.whole ? 0 : r;
+}
+
 static void tree_free(struct tree *tree)
 {
 	pthread_rwlock_destroy(&tree->lock);
@@ -233,20 +252,17 @@ int tree_open(struct backend *backend, const struct tree_options *options, struc
 {
 	struct tree *tree = tree_alloc(backend, options);
 	_cleanup_(freep) char *reason = NULL;
-	int r = tree ? 0 : -ENOMEM;
+	int r = tree ? -ESTALE : -ENOMEM;
 
-	if (r == 0)
-		r = unless_damaged(tree, settings_obey(tree, &reason));
-	if (r == 0 && !options->read_only)
-		r = unless_damaged(tree, tree_delete_orphans(tree, true));
-	if (r == 0)
-		r = tree_load_root(tree);
+	/* A store that cannot show a past state is read again when others change it. */
+	for (int tries = 0; r == -ESTALE && tries < LOAD_TRIES; tries++)
+		r = tree_load(tree, &reason);
 	if (r == 0 && options->view)
 		r = root_shown_through(tree, options->view, &reason);
 	if (r == 0 && backend_change_seen(backend, 0))
 		tree->unsettled.at = tick_now();
 	if (r == 0)
-		r = unless_damaged(tree, tree_reconcile(tree));
+		r = unless_damaged(tree, take_in_first(tree));
 	if (r == 0 && options->whole)
 		r = rest_take_in(tree);
 	if (r == 0)

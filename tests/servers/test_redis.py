@@ -4,6 +4,7 @@
 byte for byte what these would."""
 
 import errno
+import itertools
 import json
 import os
 import subprocess
@@ -371,6 +372,35 @@ def saves_beside(box, count):
 
 def test_a_service_saves_beside_two_mounts(box):
     saves_beside(box, rounds("SESSFS_STEPS", 10, 100))
+
+
+def test_a_mount_begins_while_others_write(box):
+    """What it reads first changes under it all the time: the node of the root, among others."""
+    server = resp.start(box)
+    first = box.mount(store=server.url())
+    done = threading.Event()
+
+    def change(number):
+        service = Service(server.connect())
+        for i in itertools.count():
+            if done.is_set():
+                break
+            if number:
+                service.save_list(f"s{i % 50}", "m", [f'"{i}"'])
+            else:
+                os.mkdir(first.at(f"d{i}"))
+                os.rmdir(first.at(f"d{i}"))
+
+    threads = [threading.Thread(target=change, args=(number,)) for number in range(2)]
+    for thread in threads:
+        thread.start()
+    try:
+        for _ in range(rounds("SESSFS_STEPS", 6, 60)):
+            box.mount(store=server.url()).unmount()
+    finally:
+        done.set()
+        for thread in threads:
+            thread.join()
 
 
 def test_a_full_server_takes_nothing_and_lets_go(box):
