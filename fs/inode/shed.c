@@ -178,6 +178,13 @@ int shed_hidden(struct tree *tree, const struct backend_node *node)
 	return r;
 }
 
+int shed_kept(struct tree *tree, const struct backend_node *node)
+{
+	struct backend_node copy = *node;
+
+	return shed_past(tree, &copy, 0);
+}
+
 int shed_trashed(struct tree *tree, const struct backend_node *node)
 {
 	_cleanup_(view_end) struct view view = { 0 };

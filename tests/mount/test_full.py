@@ -360,6 +360,25 @@ def test_deletions_need_no_room_for_what_was_kept_either(box):
     keeps_and_unlinks(box, 6000, False)
 
 
+def test_what_was_kept_of_another_user_s_file_goes_also_then(box):
+    with disk(box, size=SIZE // 2) as small:
+        append(small.at("l.jsonl"), lines(3000))
+        os.truncate(small.at("l.jsonl"), 0)
+        append(small.at("l.jsonl"), lines(2))
+        os.chmod(small.at("l.jsonl"), 0o600)
+        os.chown(small.at("l.jsonl"), 1000, 1000)
+        append(small.at("new.jsonl"), lines(1))
+        fill_list(small.at("more.jsonl"))
+        greedy = Greedy(small.folder + "/elsewhere")
+        try:
+            os.rename(small.at("new.jsonl"), small.at("l.jsonl"))
+            same(small.mount.sql("SELECT count(*) FROM sessfs_past WHERE state_key = 'l' "
+                                 "AND what = 0"), [(0,)], "rows that were kept")
+        finally:
+            greedy.end()
+        same(read(small.at("l.jsonl")), lines(1), "the list")
+
+
 def test_deletions_need_no_room_that_another_program_could_take(box):
     with disk(box, size=SIZE // 2) as small:
         fill_list(small.at("l.jsonl"))
