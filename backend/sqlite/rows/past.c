@@ -21,18 +21,29 @@
 
 /* ---- Keeping ---- */
 
-static int keep(struct sqlite_conn *conn, struct bytes session, struct bytes key, int64_t first,
-		int64_t last, int64_t until)
+/* A statement that keeps rows of a key, with its first four parameters; NULL: *ret_error. */
+static sqlite3_stmt *keep_begin(struct sqlite_conn *conn, enum sqlite_sql sql, struct bytes session,
+				struct bytes key, int64_t until, int *ret_error)
 {
-	int r = 0;
-	sqlite3_stmt *statement = sqlite_conn_take(conn, SQL_PAST_KEEP, &r);
+	sqlite3_stmt *statement = sqlite_conn_take(conn, sql, ret_error);
 
 	if (!statement)
-		return r;
+		return NULL;
 	sqlite3_bind_int64(statement, 1, until);
 	sqlite3_bind_int64(statement, 2, getpid());
 	sqlite_bind_text(statement, 3, session);
 	sqlite_bind_text(statement, 4, key);
+	return statement;
+}
+
+static int keep(struct sqlite_conn *conn, struct bytes session, struct bytes key, int64_t first,
+		int64_t last, int64_t until)
+{
+	int r = 0;
+	sqlite3_stmt *statement = keep_begin(conn, SQL_PAST_KEEP, session, key, until, &r);
+
+	if (!statement)
+		return r;
 	sqlite3_bind_int64(statement, 5, first);
 	sqlite3_bind_int64(statement, 6, last);
 	return sqlite_conn_finish(conn, statement);
@@ -41,14 +52,11 @@ static int keep(struct sqlite_conn *conn, struct bytes session, struct bytes key
 static int keep_later(struct sqlite_conn *conn, const struct backend_op *op, int64_t until)
 {
 	int r = 0;
-	sqlite3_stmt *statement = sqlite_conn_take(conn, SQL_PAST_KEEP_LATER, &r);
+	sqlite3_stmt *statement =
+		keep_begin(conn, SQL_PAST_KEEP_LATER, op->session, op->key, until, &r);
 
 	if (!statement)
 		return r;
-	sqlite3_bind_int64(statement, 1, until);
-	sqlite3_bind_int64(statement, 2, getpid());
-	sqlite_bind_text(statement, 3, op->session);
-	sqlite_bind_text(statement, 4, op->key);
 	sqlite3_bind_int64(statement, 5, op->created);
 	sqlite3_bind_int64(statement, 6, op->at);
 	sqlite3_bind_int64(statement, 7, op->to);
@@ -147,14 +155,11 @@ static int keep_put(struct sqlite_conn *conn, const struct backend_op *op, int64
 	const bool tells = conn->store->layout.has_created && !op->created;
 	int64_t there = 0;
 	int r = 0;
-	sqlite3_stmt *statement = sqlite_conn_take(conn, SQL_PAST_KEEP_OTHER, &r);
+	sqlite3_stmt *statement =
+		keep_begin(conn, SQL_PAST_KEEP_OTHER, op->session, op->key, until, &r);
 
 	if (!statement)
 		return r;
-	sqlite3_bind_int64(statement, 1, until);
-	sqlite3_bind_int64(statement, 2, getpid());
-	sqlite_bind_text(statement, 3, op->session);
-	sqlite_bind_text(statement, 4, op->key);
 	sqlite3_bind_int64(statement, 5, op->at);
 	sqlite_bind_text(statement, 6, op->data);
 	r = sqlite_conn_finish(conn, statement);
