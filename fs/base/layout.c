@@ -338,6 +338,18 @@ int layout_state(uint64_t set, struct bytes session, struct bytes key, uint32_t 
 	return write_path(set, session, &key, kind, path);
 }
 
+size_t layout_own_id(uint64_t set, struct bytes session)
+{
+	for (const struct layout *layout = layouts; layout < layouts + LAYOUT_COUNT; layout++) {
+		const size_t size = strlen(layout->name);
+
+		if (set >> layout->bit & 1 && session.size > size && session.data[size] == ':' &&
+		    memcmp(session.data, layout->name, size) == 0)
+			return layout->own_id;
+	}
+	return 0;
+}
+
 int layout_above(uint64_t set, struct bytes path, size_t number, struct buf *start)
 {
 	const struct pattern *pattern = pattern_at(set, number);
