@@ -372,15 +372,18 @@ int layout_above(uint64_t set, struct bytes path, size_t number, struct buf *sta
 bool layout_keys_outside(uint64_t set, struct bytes session, struct bytes *ret_start)
 {
 	const struct pattern *pattern;
+	bool found = false;
 
 	for (size_t i = 0; (pattern = pattern_at(set, i)); i++) {
 		_cleanup_(values_done) struct values values = { 0 };
+		struct bytes start;
 
 		if (!pattern->key ||
 		    template_read(bytes_str(pattern->session), session, &values) <= 0)
 			continue;
-		*ret_start = bytes_make(pattern->key, strcspn(pattern->key, "{"));
-		return true;
+		start = bytes_make(pattern->key, strcspn(pattern->key, "{"));
+		*ret_start = found && !bytes_equal(start, *ret_start) ? BYTES("") : start;
+		found = true;
 	}
-	return false;
+	return found;
 }

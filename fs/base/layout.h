@@ -78,7 +78,7 @@ size_t layout_own_id(uint64_t set, struct bytes session);
  * -ENOENT: there is no such pattern. */
 int layout_above(uint64_t set, struct bytes path, size_t pattern, struct buf *start);
 
-/* The text that those keys of a session begin with that have paths of their own; false: it has
+/* A text that those keys of a session begin with that have paths of their own; false: it has
  * none. */
 bool layout_keys_outside(uint64_t set, struct bytes session, struct bytes *ret_start);
 
