@@ -358,6 +358,8 @@ FORKED = {
     "strands": (("conversation-a", "conversation-b"),
                 {"session_{0}/session.json": '{{"session_id":"{0}"}}',
                  "session_{0}/agents/agent_x/messages/message_0.json": '{{"message_id":0}}'}),
+    "strands+pi": (("conversation-a", "conversation-b"),
+                   {"session/{0}/scopes/agent/x/snapshots/snapshot_latest.json": "{{}}"}),
     "harness": (("conversation-a", "conversation-b"),
                 {"agents/x/sessions/{0}.jsonl": '{{"role":"user"}}\n',
                  "agents/x/sessions/{0}.log.jsonl": '{{"sessionId":"{0}"}}\n'}),
