@@ -68,11 +68,12 @@ struct history_fork {
 	int64_t time;
 	int64_t first; /* items of lists, both inclusive; INT64_MIN, INT64_MAX: all */
 	int64_t last;
-	bool rewrites;		    /* the id, where it stands in an item, becomes the new one: */
-	struct bytes part, part_to; /* as it stands there; set by tree_fork() */
+	bool rewrites; /* the id becomes the new one also in items, keys and files of text, */
+	struct bytes part, part_to; /* as the client has it; set by tree_fork() */
 };
-/* -ENOENT: there is no such session; -EEXIST: there is one of the new id; -EINVAL: its id is not
- * part of its path, or the new one would not be such a session; -EOPNOTSUPP. */
+/* The new id may be all of one, or what the client knows a session by (layouts.h).  -ENOENT: there
+ * is no such session; -EEXIST: there is one of the new id; -EINVAL: its id is not part of its path,
+ * or the new one would not be such a session; -EOPNOTSUPP. */
 struct tree;
 int tree_fork(struct tree *tree, const struct history_fork *fork, uint64_t *ret_rows);
 /* In words (fs/api/trash.h). */

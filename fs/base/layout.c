@@ -338,6 +338,18 @@ int layout_state(uint64_t set, struct bytes session, struct bytes key, uint32_t 
 	return write_path(set, session, &key, kind, path);
 }
 
+size_t layout_own_id(uint64_t set, struct bytes session)
+{
+	for (const struct layout *layout = layouts; layout < layouts + LAYOUT_COUNT; layout++) {
+		const size_t size = strlen(layout->name);
+
+		if (set >> layout->bit & 1 && session.size > size && session.data[size] == ':' &&
+		    memcmp(session.data, layout->name, size) == 0)
+			return layout->own_id;
+	}
+	return 0;
+}
+
 int layout_above(uint64_t set, struct bytes path, size_t number, struct buf *start)
 {
 	const struct pattern *pattern = pattern_at(set, number);
@@ -360,15 +372,18 @@ int layout_above(uint64_t set, struct bytes path, size_t number, struct buf *sta
 bool layout_keys_outside(uint64_t set, struct bytes session, struct bytes *ret_start)
 {
 	const struct pattern *pattern;
+	bool found = false;
 
 	for (size_t i = 0; (pattern = pattern_at(set, i)); i++) {
 		_cleanup_(values_done) struct values values = { 0 };
+		struct bytes start;
 
 		if (!pattern->key ||
 		    template_read(bytes_str(pattern->session), session, &values) <= 0)
 			continue;
-		*ret_start = bytes_make(pattern->key, strcspn(pattern->key, "{"));
-		return true;
+		start = bytes_make(pattern->key, strcspn(pattern->key, "{"));
+		*ret_start = found && !bytes_equal(start, *ret_start) ? BYTES("") : start;
+		found = true;
 	}
-	return false;
+	return found;
 }

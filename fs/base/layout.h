@@ -70,12 +70,15 @@ int layout_session(uint64_t set, struct bytes session, struct buf *path);
 int layout_state(uint64_t set, struct bytes session, struct bytes key, uint32_t kind,
 		 struct buf *path);
 
+/* How many bytes at the end of an id the client knows the session by (own_id in layouts.h). */
+size_t layout_own_id(uint64_t set, struct bytes session);
+
 /* For a directory that sessions may lie below (LAYOUT_ABOVE): 1 and the text that the ids of these
  * sessions begin with, by the pattern of this number; 0: the pattern has no sessions below it;
  * -ENOENT: there is no such pattern. */
 int layout_above(uint64_t set, struct bytes path, size_t pattern, struct buf *start);
 
-/* The text that those keys of a session begin with that have paths of their own; false: it has
+/* A text that those keys of a session begin with that have paths of their own; false: it has
  * none. */
 bool layout_keys_outside(uint64_t set, struct bytes session, struct bytes *ret_start);
 

@@ -17,6 +17,7 @@
 		path, session, key, true                                                           \
 	}
 #define TRANSCRIPT "transcript"
+enum { UUID = 36 };
 
 const struct layout layouts[LAYOUT_COUNT] = {
 	{ .name = "claude",
@@ -34,6 +35,7 @@ const struct layout layouts[LAYOUT_COUNT] = {
 				      "codex:{year}/{month}/{day}:{session}", TRANSCRIPT),
 			MAY_BE_PACKED("codex/archived_sessions/{session}.jsonl",
 				      "codex:archived:{session}", TRANSCRIPT) },
+	  .own_id = UUID,
 	  .client = { "CODEX_HOME", ".codex", NULL, { "sessions", "archived_sessions" } } },
 	{ .name = "gemini",
 	  .bit = 2,
@@ -44,6 +46,7 @@ const struct layout layouts[LAYOUT_COUNT] = {
 			/* Chats of subagents; the chat that they are of has another name. */
 			FOLDER("gemini/tmp/{project}/chats/{session|uuid}/{key}",
 			       "gemini:{project}:{session}") },
+	  .own_id = 8, /* the beginning of a UUID */
 	  .client = { "GEMINI_CLI_HOME", "", ".gemini", { "tmp" } } },
 	{ .name = "opencode",
 	  .bit = 3,
@@ -57,6 +60,7 @@ const struct layout layouts[LAYOUT_COUNT] = {
 	  .bit = 4,
 	  .patterns = { STATE("pi/sessions/{project}/{session}.jsonl", "pi:{project}:{session}",
 			      TRANSCRIPT) },
+	  .own_id = UUID,
 	  .client = { "PI_CODING_AGENT_DIR", ".pi/agent", NULL, { "sessions" } } },
 	{ .name = "qwen",
 	  .bit = 7,

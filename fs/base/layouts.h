@@ -24,6 +24,9 @@ struct layout {
 	const char *name;
 	unsigned bit; /* in the set that is written to stores: it never changes */
 	struct pattern patterns[LAYOUT_PATTERNS];
+	/* So many bytes at the end of a session's id are what its client knows it by, and writes
+	 * into its records; 0: all that is behind the last ':' or '/'. */
+	size_t own_id;
 	/* Where the client has its folders, as its documentation says; no folders: it has none that
 	 * are its own. */
 	struct {

@@ -12,9 +12,11 @@
 #include "fs/api/history.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <string.h>
 
 #include "fs/base/entries.h"
+#include "fs/base/layout.h"
 #include "fs/base/names.h"
 #include "fs/inode/commit.h"
 #include "fs/inode/generation.h"
@@ -41,6 +43,7 @@ struct forking {
 	struct backend_node placed[HOMES];
 	struct bytes session; /* the id of the new one, once it is known */
 	uint64_t ino;	      /* of a file whose bytes are copied */
+	bool is_short;	      /* it is one chunk */
 	uint64_t bytes;	      /* of all of these */
 	uint64_t rows;
 	int64_t now;
@@ -68,32 +71,63 @@ static struct bytes part_of(const struct tree *tree, struct bytes id)
 	return id;
 }
 
+/* Append the text, with another one in the places where an old one stands, but in so many at the
+ * most.  How many there were, or -errno. */
+static int replace(struct bytes text, struct bytes old, struct bytes new, int most, struct buf *buf)
+{
+	const char *at;
+	int count = 0, r = 0;
+
+	while (r == 0 && old.size && count < most &&
+	       (at = memmem(text.data, text.size, old.data, old.size))) {
+		r = buf_append(buf, text.data, (size_t)(at - text.data));
+		if (r == 0)
+			r = buf_append_bytes(buf, new);
+		at += old.size;
+		text = bytes_make(at, (size_t)(text.data + text.size - at));
+		count++;
+	}
+	if (r == 0)
+		r = buf_append_bytes(buf, text);
+	return r < 0 ? r : count;
+}
+
 /* The name, with the new id where the old one stands.  -EINVAL: it does not. */
 static int rename_home(const struct tree *tree, const struct history_fork *fork, struct bytes name,
 		       struct buf *ret_name)
 {
 	_cleanup_(buf_done) struct buf old = { 0 }, new = { 0 };
-	const char *at;
-	int r = names_encode(NAMES_SESSION, part_of(tree, fork->session), NAME_LIMIT, &old);
+	const struct bytes to = part_of(tree, fork->to);
+	const bool own = to.size == fork->part_to.size;
+	int r = names_encode(NAMES_SESSION, own ? fork->part : part_of(tree, fork->session),
+			     NAME_LIMIT, &old);
 
 	if (r == 0)
-		r = names_encode(NAMES_SESSION, part_of(tree, fork->to), NAME_LIMIT, &new);
-	if (r < 0)
-		return r;
-	at = memmem(name.data, name.size, old.data, old.size);
-	if (!at)
-		return -EINVAL;
-	r = buf_append(ret_name, name.data, (size_t)(at - name.data));
+		r = names_encode(NAMES_SESSION, to, NAME_LIMIT, &new);
 	if (r == 0)
-		r = buf_append_bytes(ret_name, buf_bytes(&new));
-	at += old.size;
-	return r < 0 ? r : buf_append(ret_name, at, (size_t)(name.data + name.size - at));
+		r = replace(name, buf_bytes(&old), buf_bytes(&new), 1, ret_name);
+	return r < 0 ? r : r ? 0 : -EINVAL;
+}
+
+/* A copy with the new id, if that is wanted, which lives as long as the batch. */
+static int keep_replaced(struct forking *forking, struct bytes text, struct bytes *ret_text)
+{
+	const struct history_fork *fork = forking->fork;
+	_cleanup_(buf_done) struct buf buf = { 0 };
+	int r = replace(text, fork->part, fork->part_to, fork->rewrites ? INT_MAX : 0, &buf);
+
+	*ret_text = batch_keep(&forking->batch, buf_bytes(&buf));
+	return r < 0 ? r : forking->batch.error;
 }
 
 static int keep_chunk(void *arg, int64_t chunk, struct bytes data)
 {
 	struct forking *forking = arg;
+	/* Only what is short text can be rewritten without harm, and in its place. */
+	const bool is_text = forking->is_short && !memchr(data.data, '\0', data.size) &&
+			     forking->fork->part.size == forking->fork->part_to.size;
 	struct backend_op *op = batch_add(&forking->batch, BACKEND_CHUNK_PUT);
+	int r = 0;
 
 	forking->bytes += data.size;
 	if (forking->bytes > BYTES_MOST)
@@ -102,8 +136,11 @@ static int keep_chunk(void *arg, int64_t chunk, struct bytes data)
 		return -ENOMEM;
 	op->ino = forking->ino;
 	op->at = chunk;
-	op->data = batch_keep(&forking->batch, data);
-	return forking->batch.error;
+	if (is_text)
+		r = keep_replaced(forking, data, &op->data);
+	else
+		op->data = batch_keep(&forking->batch, data);
+	return r < 0 ? r : forking->batch.error;
 }
 
 /* 1, 0 or -errno. */
@@ -174,6 +211,7 @@ static int copy_content(struct forking *forking, const struct backend_node *from
 	int r = 0;
 
 	forking->ino = to->ino;
+	forking->is_short = from->size <= BACKEND_CHUNK;
 	if (!kind_is_state(from->kind) || to->flags & BACKEND_DRAFT)
 		r = ASK(view, chunk_read, from->ino, 0, INT64_MAX, keep_chunk, forking);
 	if (r == 0 && is_whole(fork))
@@ -225,6 +263,7 @@ static int copy_below(struct forking *forking, uint64_t dir, const struct backen
 	for (size_t i = 0; r >= 0 && i < family->count; i++) {
 		const struct entry_copy *member = &family->item[i];
 		struct backend_node to = member->node;
+		struct bytes name;
 
 		r = is_wanted(forking, &member->node);
 		if (r <= 0)
@@ -233,9 +272,14 @@ static int copy_below(struct forking *forking, uint64_t dir, const struct backen
 		for (size_t j = 0; j < i; j++)
 			if (family->item[j].node.ino == member->parent)
 				to.parent = ino[j];
-		if (to.key.data)
+		if (to.key.data) {
 			to.session = forking->session;
-		r = copy_node(forking, &member->node, &to, entry_name(member));
+			r = keep_replaced(forking, to.key, &to.key);
+		}
+		if (r >= 0)
+			r = keep_replaced(forking, entry_name(member), &name);
+		if (r >= 0)
+			r = copy_node(forking, &member->node, &to, name);
 		ino[i] = to.ino;
 	}
 	return MIN(r, 0);
@@ -318,12 +362,19 @@ static int fork_once(struct tree *tree, const struct history_fork *fork, struct 
 
 int tree_fork(struct tree *tree, const struct history_fork *fork, uint64_t *ret_rows)
 {
+	const size_t own = layout_own_id(tree->layout, fork->session);
 	struct history_fork parts = *fork;
 	struct notes notes = { 0 };
 	int r;
 
 	parts.part = part_of(tree, fork->session);
 	parts.part_to = part_of(tree, fork->to);
+	if (own && own < parts.part.size) {
+		if (own > parts.part_to.size)
+			return -EINVAL;
+		parts.part = bytes_make(parts.part.data + parts.part.size - own, own);
+		parts.part_to = bytes_make(parts.part_to.data + parts.part_to.size - own, own);
+	}
 	if (tree->options.read_only)
 		return -EROFS;
 	if (!tree->backend->ops->history)

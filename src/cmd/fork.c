@@ -21,7 +21,7 @@ static const struct cmd_option fork_options[] = {
 	  "of lists, only the items with these indexes, from 0" },
 	{ "key", 0, "KEY", cmd_take_text, offsetof(struct fork_values, key), "only this key" },
 	CMD_YES(struct fork_values, rewrites, "rewrite-id", 0,
-		"replace the id by the new one, wherever it stands in an item"),
+		"replace the id by the new one also in items and names"),
 	CMD_WRITER,
 };
 
@@ -92,8 +92,10 @@ const struct command cmd_fork = {
 		"Items keep their times; ordinary files are copied as they are now.  In a store "
 		"with a layout, the new session has the path of the other one with NEW in the "
 		"place of its id.",
-	.more = "A client that has written the id into the items, as Claude Code and Codex do, may "
-		"want to find the new one there: --rewrite-id.  The store may be mounted.",
+	.more = "NEW may be what the client knows a session by, such as the UUID in the name of a "
+		"transcript of Codex.  A client that has written the id into the items, as all "
+		"coding agents do, resumes a fork that has the new one there: --rewrite-id.  The "
+		"store may be mounted.",
 	.failed = "nothing was changed",
 	CMD_OPTIONS(fork_options),
 	.least = 3,

@@ -7,6 +7,7 @@ import json
 import os
 import pty
 import re
+import select
 import subprocess
 import threading
 import urllib.request
@@ -95,9 +96,10 @@ CONTROLS = re.compile(r"\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)|[PX
                       re.DOTALL)
 
 
-def at_terminal(words, where, steps, limit):
+def at_terminal(words, where, steps, limit, again=b""):
     """What a client shows.  Each step is a pattern and the keys that are pressed when it is seen
-    behind what was seen before; it is ended after the last."""
+    behind what was seen before; it is ended after the last.  Some take no notice of a key that
+    comes too early: the one named here is pressed again when nothing is shown for a second."""
     ours, theirs = pty.openpty()
     os.set_blocking(ours, True)
     process = begun(["sh", "-c", 'stty rows 40 cols 120; exec "$@"', "sh", *words], where,
@@ -112,7 +114,10 @@ def at_terminal(words, where, steps, limit):
                 shown = CONTROLS.sub("", raw.decode("utf-8", "replace"))
                 if found := re.compile(pattern).search(shown, seen):
                     break
-                raw += os.read(ours, 1 << 16)
+                if again and not select.select([ours], [], [], 1)[0]:
+                    os.write(ours, again)
+                else:
+                    raw += os.read(ours, 1 << 16)
             seen = found.end()
             os.write(ours, keys)
     except OSError as error:

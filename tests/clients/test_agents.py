@@ -1,7 +1,7 @@
 #!/usr/bin/python3 -B
 # SPDX-License-Identifier: MIT
 """Real coding agents on a mount, by sessfs keep: each asks a model on this machine, runs a command,
-and its session is listed, resumed, shown, found, deleted and had back (make check-clients).
+and its session is listed, resumed, shown, found, forked, deleted and had back (make check-clients).
 
 They come by npm in the versions named here, into a folder that is theirs alone: SESSFS_CLIENTS,
 which stays, or a temporary one; SESSFS_NODE is a node for those that want a newer one than there
@@ -43,6 +43,8 @@ class Client:
     last = None  # what is to be ended behind it, by the words of its command
     listed = "first question|answer"  # what is seen where it lists its sessions
     beside = ()  # what is a session by itself, for all of them
+    own_id = 0  # so many characters at the end of the name are its id; 0: all
+    lists_ids = True
 
     def __init__(self, home, model):
         self.home = home
@@ -88,6 +90,11 @@ class Client:
         same(done.returncode, 0, f"{self.name} {words}: {said}")
         return said
 
+    def ids(self, session):
+        """What it knows a session by, and another such id."""
+        old = re.split("[:/]", session["id"])[-1][-self.own_id :]
+        return old, old[:-1] + ("1" if old[-1] == "0" else "0")
+
     def ask(self, words, *requests, frames=False):
         """The last of the results."""
         return drive.asked([self.program(), *words], self.where(), requests, TURN, frames)[-1]
@@ -112,9 +119,13 @@ class Claude(Client):
         return self.run("purge", "--dry-run", ".")
 
     listed = "projects"
+    lists_ids = False
 
     def resume(self, question):
         return self.run("-p", "-c", question)
+
+    def go_on(self, one, question):
+        return self.run("-p", "-r", one, question)
 
     def delete(self, path):
         return self.run("purge", "--yes", ".")
@@ -130,6 +141,7 @@ class Codex(Client):
     goes_on_without = True
     transcripts = "codex/sessions/*/*/*/*.jsonl"
     archives = "codex/archived_sessions/*.jsonl"
+    own_id = 36
 
     def prepare(self):
         self.file(".codex/config.toml", f"""
@@ -150,7 +162,10 @@ env_key = "KEY"
                         question)
 
     def resume(self, question):
-        return self.run("exec", "--skip-git-repo-check", "resume", "--last", question)
+        return self.go_on("--last", question)
+
+    def go_on(self, one, question):
+        return self.run("exec", "--skip-git-repo-check", "resume", one, question)
 
     def list(self):
         return str(self.ask(["app-server"], ("initialize", {"clientInfo": {
@@ -204,7 +219,16 @@ class Gemini(Client):
         return self.run("--skip-trust", "--list-sessions")
 
     def resume(self, question):
-        return self.run("--skip-trust", "-m", "gemini-2.5-flash", "-r", "latest", "-p", question)
+        return self.go_on("latest", question)
+
+    def go_on(self, one, question):
+        return self.run("--skip-trust", "-m", "gemini-2.5-flash", "-r", one, "-p", question)
+
+    def ids(self, session):
+        """The name has only the beginning of the id."""
+        found = read(glob.glob(os.path.join(self.home, ".gemini/tmp/*/chats/*"))[0])
+        old = json.loads(found.split(b"\n")[0])["sessionId"]
+        return old, f"{int(old[:8], 16) ^ 1:08x}{old[8:]}"
 
     def delete(self, path):
         return self.run("--skip-trust", "--delete-session", "1")
@@ -213,6 +237,8 @@ class Gemini(Client):
 class Pi(Client):
     name, package, binary = "pi", "@earendil-works/pi-coding-agent@1.6.0", "pi"
     transcripts = "pi/sessions/*/*.jsonl"
+    own_id = 36
+    lists_ids = False
 
     def prepare(self):
         self.file(".pi/agent/models.json", {"providers": {"local": {
@@ -230,6 +256,9 @@ class Pi(Client):
 
     def resume(self, question):
         return self.run("--provider", "local", "--model", "m", "-c", "-p", question)
+
+    def go_on(self, one, question):
+        return self.run("--provider", "local", "--model", "m", "--session", one, "-p", question)
 
     def pick(self, *steps):
         return drive.at_terminal([self.program(), "--provider", "local", "--model", "m", "-r"],
@@ -268,6 +297,9 @@ class Qwen(Client):
     def resume(self, question):
         return self.run("-c", "-p", question)
 
+    def go_on(self, one, question):
+        return self.run("-r", one, "-p", question)
+
     def delete(self, path):
         done = self.ask(["--acp"], INITIALIZE, ("deleteSession", {
             "sessionId": uuid_of(path), "cwd": self.work()}))
@@ -302,6 +334,9 @@ max_context_size = 100000
     def resume(self, question):
         return self.run("-c", "-p", question)
 
+    def go_on(self, one, question):
+        return self.run("-S", one, "-p", question)
+
     def delete(self, path):
         self.ask(["acp"], INITIALIZE, ("session/delete", {"sessionId": path.split("/")[-4]}))
 
@@ -324,6 +359,9 @@ class Copilot(Client):
     def resume(self, question):
         return self.run("--continue", "-p", question, "--allow-all-tools")
 
+    def go_on(self, one, question):
+        return self.run(f"--resume={one}", "-p", question, "--allow-all-tools")
+
     def serve(self, *request):
         return self.ask(["--headless", "--no-auto-update", "--stdio"], request, frames=True)
 
@@ -336,12 +374,13 @@ class Copilot(Client):
 
 
 class Cline(Client):
-    """Without a terminal it goes on with no session; so each question is one."""
+    """It goes on with a session at a terminal alone; elsewhere, each question is one."""
 
     name, package, binary = "cline", "cline@3.0.65", "cline"
     transcripts = "cline/sessions/*/*.messages.json"
     last = "--cline-hub-daemon"
     many = True
+    lists_ids = False
 
     def prepare(self):
         self.ready = False
@@ -361,6 +400,16 @@ class Cline(Client):
 
     def resume(self, question):
         return self.first(question)
+
+    def go_on(self, one, question):
+        """What it has in its file then."""
+        word = question.split("-")[-1]
+        drive.at_terminal([self.program(), "--id", one], self.where(),
+                          [("printed-amber", question.encode()), (f"question-{word}", b"\r"),
+                           (rf"answer-{word}", b"")], TURN, again=b"\r")
+        end_last(self)
+        path = os.path.join(self.home, ".cline/data/sessions", one, f"{one}.messages.json")
+        return read(path).decode()
 
     def delete(self, path):
         return self.run("history", "delete", "--session-id", os.path.basename(path).split(".")[0])
@@ -401,6 +450,9 @@ class OpenCode(Client):
 
     def resume(self, question):
         return self.run("run", "-c", question)
+
+    def go_on(self, one, question):
+        return self.run("run", "-s", one, question)
 
     def delete(self, path):
         name = os.path.splitext(os.path.basename(path))[0]
@@ -514,6 +566,30 @@ def is_one(box, mount, kind):
     harness.eventually(lambda: files_of(mount) == before, "all of it is had back")
 
 
+def forks(box, client, mount):
+    """To the client, a fork is a session of its own, with another id."""
+    kind, talks = type(client), talks_of(box, mount, type(client))
+    one, before = talks[0]["name"], files_of(mount)
+    old, new = client.ids(talks[0])
+    # The name of Gemini CLI's has the beginning of it.
+    box.sessfs("fork", "--rewrite-id", mount.store, talks[0]["id"],
+               new[:8] if kind is Gemini else new, check=True)
+    said = client.list()
+    same((old in said, new in said), (kind.lists_ids, kind.lists_ids), said)
+    client.model.asked.clear()
+    said = client.go_on(new, "third question-cedar")
+    end_last(client)
+    same("answer-cedar" in said, True, said)
+    same("question-amber" in asked_texts(client.model), True, "what the fork remembers")
+    # Gemini CLI notes at the end of each what it has made of it.
+    for name, data in files_of(mount).items():
+        if data and (name == one or name.startswith(one + "/")):
+            same(data[: len(before[name])], before[name], f"{name}, of the other one")
+            same(b"question-cedar" in data, False, f"{name}, of the other one")
+    (fork,) = {each["name"] for each in talks_of(box, mount, kind)} - {t["name"] for t in talks}
+    box.sessfs("gc", f"--name={fork}", "--older-than=0s", "--grace=0", mount.store, check=True)
+
+
 def deletes(box, client, mount, path):
     """A session is put away and back, if the client can; and deleted, and had back."""
     kind = type(client)
@@ -583,6 +659,7 @@ def plays_on(box, client, mount):
             mount.stop()
     mount = box.mount(store=mount.store, path=mount.path)
     is_one(box, mount, kind)
+    forks(box, client, mount)
     deletes(box, client, mount, found[0])
     mount.stop()
     # All of them at once, and back.
@@ -639,6 +716,18 @@ def rows_of(path):
         return sum(db.execute(f'SELECT COUNT(*) FROM "{n}"').fetchone()[0] for (n,) in names)
 
 
+def moves_in(client, mount):
+    """Its folder lies in the store; the link that leads there."""
+    os.makedirs(mount.at("client"))
+    link = os.path.join(client.home, client.folder)
+    if os.path.isdir(link):
+        tool("cp", "-a", link + "/.", mount.at("client"))
+        shutil.rmtree(link)
+    os.makedirs(os.path.dirname(link), exist_ok=True)
+    os.symlink(mount.at("client"), link)
+    return link
+
+
 def keeps_a_database(box, kind):
     """Its folder lies in a store that is mounted twice; its databases are the first mount's."""
     install(kind)
@@ -646,13 +735,7 @@ def keeps_a_database(box, kind):
     first = box.mount()
     second = box.mount(store=first.store)
     client = kind(box.new_folder("home"), model)
-    os.makedirs(first.at("client"))
-    link = os.path.join(client.home, kind.folder)
-    if os.path.isdir(link):
-        tool("cp", "-a", link + "/.", first.at("client"))
-        shutil.rmtree(link)
-    os.makedirs(os.path.dirname(link), exist_ok=True)
-    os.symlink(first.at("client"), link)
+    link = moves_in(client, first)
 
     ended = threading.Event()
 
@@ -757,6 +840,28 @@ def test_codex_goes_on_with_a_session_that_is_packed_and_has_a_ttl(box):
 
 def test_codex_keeps_its_databases_on_one_of_two_mounts(box):
     keeps_a_database(box, Codex)
+
+
+def test_opencode_of_today_goes_on_in_its_database_lists_and_deletes(box):
+    install(OpenCodeToday)
+    mount = box.mount()
+    client = OpenCodeToday(box.new_folder("home"), Model())
+    moves_in(client, mount)
+    client.first("first question-amber")
+    mount.check()
+    mount.stop()
+    mount = box.mount(store=mount.store, path=mount.path)
+    (one,) = set(re.findall(r"ses_\w+", client.list()))
+    client.model.asked.clear()
+    said = client.resume("second question-birch")
+    same("answer-birch" in said, True, said)
+    same("question-amber" in asked_texts(client.model), True, "what it remembers")
+    same(set(re.findall(r"ses_\w+", client.list())), {one}, "its list")
+    same(rows_of(mount.at("client/opencode.db")) > 0, True, "rows")
+    client.delete(one)
+    same(re.findall(r"ses_\w+", client.list()), [], "its list without it")
+    rows_of(mount.at("client/opencode.db"))
+    mount.check()
 
 
 def test_opencode_keeps_its_database_on_one_of_two_mounts(box):

@@ -47,10 +47,12 @@ class Here extends sdk.Model {
     yield { type: 'modelMessageStopEvent', stopReason: 'endTurn' }
   }
 }
-const storage = process.env.STORAGE.startsWith('session/')
+const storage = process.env.DIR ? new storages.LocalFileStorage(process.env.DIR)
+  : process.env.STORAGE.startsWith('session/')
   ? { snapshot: new storages.S3Storage({ bucket: 'b', prefix: process.env.PREFIX, s3Client }) }
   : new storages.S3Storage('b', { prefix: process.env.PREFIX, s3Client })
-const sessionManager = new sdk.SessionManager({ sessionId: 'agent-1', storage,
+const sessionManager = new sdk.SessionManager({
+  sessionId: process.env.SESSION ?? 'agent-1', storage,
   snapshotTrigger: () => true })
 const agent = new sdk.Agent({ model: new Here(), sessionManager, printer: false })
 for (const question of process.argv.slice(1)) await agent.invoke(question)
@@ -76,9 +78,9 @@ def modules():
         yield found
 
 
-def run_agent(place, modules, storage, prefix, *questions):
+def run_agent(place, modules, storage, prefix, *questions, **more):
     env = place.environment(MODULES=modules, STORAGE=storage, PREFIX=prefix,
-                            PATH=os.environ["PATH"])
+                            PATH=os.environ["PATH"], **more)
     done = tool("node", "--input-type=module", "-e", AGENT, "--", *questions, env=env, check=False)
     same(done.returncode, 0, done.stderr.decode()[-2000:])
     return json.loads(done.stdout.splitlines()[-1])
@@ -104,6 +106,22 @@ def test_snapshots_that_an_agent_of_strands_writes_are_files_and_its_reader_take
             same(place.counts(place.send, layout="strands-snapshots", url=url).get("replaced"), 1,
                  "the change goes there")
             same(run_agent(place, found, storage, prefix)[0], ["user", "goodbye"], "its reader")
+
+
+def test_an_agent_of_strands_goes_on_with_a_fork_of_its_session(box):
+    with modules() as found, bucket.Server() as server:
+        mount = box.mount(options=["layout=strands"])
+        place = Place(box, server, mount.store)
+
+        def talk(session, *questions):
+            return run_agent(place, found, "storage/local-file-storage.js", "x", *questions,
+                             DIR=mount.path, SESSION=session)
+
+        one = talk("conversation-a", "hello")
+        place.do("fork", "--rewrite-id", mount.store, "session:conversation-a", "conversation-b")
+        same(talk("conversation-b", "more")[: len(one) + 1], [*one, ["user", "more"]], "the fork")
+        same(talk("conversation-a"), one, "the other one")
+        mount.check()
 
 
 def test_another_server_takes_sessions_and_backups_and_gives_them_back(box):

@@ -331,6 +331,77 @@ def test_a_fork_in_a_layout_has_a_path_and_an_id_of_its_own(box):
     mount.check()
 
 
+UUIDS = ("01a226cd-f194-7221-a303-774c89965d55", "01a226ce-0a11-7d02-b3f4-5d21f6a8c0de")
+# What each client writes, with its id of the session as {0} (and the first eight digits of it), in
+# the path and the records.
+FORKED = {
+    "claude": (UUIDS, {"claude/projects/-w/{0}.jsonl": '{{"sessionId":"{0}"}}\n',
+                       "claude/projects/-w/{0}/subagents/a.jsonl": '{{"sessionId":"{0}"}}\n'}),
+    "codex": (UUIDS, {"codex/sessions/2026/11/29/rollout-2026-11-29T10-16-00-{0}.jsonl":
+                      '{{"payload":{{"id":"{0}"}}}}\n'}),
+    "gemini": ((UUIDS[0], "f1a226ce" + UUIDS[0][8:]),
+               {"gemini/tmp/w/chats/session-2026-11-29T10-{1}.jsonl": '{{"sessionId":"{0}"}}\n'}),
+    "pi": (UUIDS, {"pi/sessions/--w--/2026-11-29T10-15-52-032Z_{0}.jsonl":
+                   '{{"type":"session","id":"{0}"}}\n'}),
+    "qwen": (UUIDS, {"qwen/projects/-w/chats/{0}.jsonl": '{{"sessionId":"{0}"}}\n'}),
+    "kimi": (["session_" + one for one in UUIDS],
+             {"kimi/sessions/wd_w_c1787e9d18f3/{0}/state.json": '{{"id":"{0}"}}',
+              "kimi/sessions/wd_w_c1787e9d18f3/{0}/agents/main/wire.jsonl": '{{"type":"a"}}\n'}),
+    "copilot": (UUIDS, {"copilot/session-state/{0}/events.jsonl": '{{"sessionId":"{0}"}}\n',
+                        "copilot/session-state/{0}/workspace.yaml": "id: {0}\ncwd: /w\n"}),
+    "cline": (("1795951234310_xxzdu", "1795951234311_yyzdu"),
+              {"cline/sessions/{0}/{0}.json": '{{"session_id":"{0}"}}',
+               "cline/sessions/{0}/{0}.messages.json": '{{"sessionId":"{0}","messages":[]}}'}),
+    "opencode": (("ses_5f1c0a2b3ffe", "ses_5f1c0a2b4ffe"),
+                 {"opencode/storage/session/p/{0}.json": '{{"id":"{0}"}}',
+                  "opencode/storage/message/{0}/msg_1.json": '{{"id":"msg_1","sessionID":"{0}"}}'}),
+    "strands": (("conversation-a", "conversation-b"),
+                {"session_{0}/session.json": '{{"session_id":"{0}"}}',
+                 "session_{0}/agents/agent_x/messages/message_0.json": '{{"message_id":0}}'}),
+    "strands+pi": (("conversation-a", "conversation-b"),
+                   {"session/{0}/scopes/agent/x/snapshots/snapshot_latest.json": "{{}}"}),
+    "harness": (("conversation-a", "conversation-b"),
+                {"agents/x/sessions/{0}.jsonl": '{{"role":"user"}}\n',
+                 "agents/x/sessions/{0}.log.jsonl": '{{"sessionId":"{0}"}}\n'}),
+    "agentscope2": (("conversation-a", "conversation-b"),
+                    {"user/{0}/agent_state.json": '{{"sessionId":"{0}"}}'}),
+}
+
+
+def test_a_fork_has_the_names_and_the_records_that_its_client_looks_for(box):
+    for client, ((one, two), files) in FORKED.items():
+        mount = box.mount(options=[f"layout={client}"])
+
+        def expected(name, files=files):
+            return {path.format(name, name[:8]): data.format(name).encode()
+                    for path, data in files.items()}
+
+        for path, data in expected(one).items():
+            os.makedirs(os.path.dirname(mount.at(path)), exist_ok=True)
+            write(mount.at(path), data)
+        # A database is nobody's to rewrite.
+        place = os.path.dirname(mount.at(sorted(expected(one))[0]))
+        if client == "copilot":
+            write(os.path.join(place, "session.db"), b"SQLite\0" + one.encode())
+        (session,) = {name for name, in mount.sql(f"SELECT DISTINCT session_id FROM {TABLE}")}
+        do(box, "fork", "--rewrite-id", mount.store, session,
+           two[:8] if client == "gemini" else two)
+        for name in (one, two):
+            for path, data in expected(name).items():
+                same(read(mount.at(path)), data, f"{client}: {path}")
+        if client == "copilot":
+            same(read(os.path.join(place.replace(one, two), "session.db")),
+                 b"SQLite\0" + one.encode(), "a database")
+        same(mount.sql(f"SELECT COUNT(DISTINCT session_id) FROM {TABLE}"), [(2,)], client)
+        any_id = client not in ("claude", "codex", "copilot", "gemini", "pi")
+        do(box, "fork", mount.store, session, "x", status=0 if any_id else 1)
+        do(box, "gc", "--name=*", "--older-than=0s", mount.store)
+        harness.eventually(lambda: not any(os.path.exists(mount.at(path)) for name in (one, two)
+                                           for path in expected(name)), f"{client}: all of it goes")
+        mount.check()
+        mount.stop()
+
+
 def bytes_of(store):
     return b"".join(read(name) for name in glob.glob(store + "*"))
 

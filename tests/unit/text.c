@@ -143,9 +143,9 @@ Test(text, what_clients_write_is_what_was_said)
 		const char *layout;
 		bool lines;
 	} clients[] = {
-		{ "claude", true },   { "codex", true },   { "gemini", true },	{ "pi", true },
-		{ "qwen", true },     { "kimi", true },	   { "copilot", true }, { "cline", false },
-		{ "strands", false }, { "harness", true },
+		{ "claude", true },   { "codex", true },   { "gemini", true },	 { "pi", true },
+		{ "qwen", true },     { "kimi", true },	   { "copilot", true },	 { "cline", false },
+		{ "strands", false }, { "harness", true }, { "opencode", true },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(clients); i++)

@@ -98,6 +98,11 @@ static const struct row rows[] = {
 	{ "*.*", { "time" }, PLUMBING, NULL, NULL, 0 },
 	{ "metadata", { "protocol_version" }, PLUMBING, NULL, NULL, 0 },
 
+	/* OpenCode: a session, its messages, and those of the parts of these that say nothing. */
+	{ NULL, { "projectID", "directory" }, PLUMBING, NULL, NULL, 0 },
+	{ NULL, { "sessionID", "role", "!content" }, PLUMBING, "role", NULL, 0 },
+	{ "step-start|step-finish|snapshot|patch", { "messageID" }, PLUMBING, NULL, NULL, 0 },
+
 	/* Copilot CLI. */
 	{ "user.message", { "data.content" }, MESSAGE, "=user", "data", 0 },
 	{ "assistant.message", { "data.content" }, MESSAGE, "=assistant", "data", 0 },
