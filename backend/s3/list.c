@@ -63,8 +63,11 @@ int s3_text(struct bytes xml, const char *name, struct buf *text)
 
 void s3_unquote(const char *text, char ret_etag[S3_ETAG])
 {
+	const char *weak = strncmp(text, "W/", 2) == 0 ? "W/" : "";
+
+	text += strlen(weak);
 	text += *text == '"';
-	snprintf(ret_etag, S3_ETAG, "%.*s", (int)strcspn(text, "\""), text);
+	snprintf(ret_etag, S3_ETAG, "%s%.*s", weak, (int)strcspn(text, "\""), text);
 }
 
 static int take_object(struct bytes xml, bool encoded, s3_object_fn *fn, void *arg)

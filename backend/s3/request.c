@@ -348,7 +348,9 @@ static int try_once(struct s3 *s3, struct s3_request *request, long *ret_after)
 	curl_easy_getinfo(*curl, CURLINFO_FILETIME_T, &modified);
 	curl_easy_getinfo(*curl, CURLINFO_RETRY_AFTER, &after);
 	request->status = (int)status;
-	request->size = (uint64_t)MAX(size, 0);
+	request->size = request->body.size ? request->body.size :
+			size < 0	   ? request->data.size :
+					     (uint64_t)size;
 	request->modified = modified;
 	s3_unquote(answer_header(&attempt, "etag"), request->etag);
 	snprintf(request->sha256, S3_HASH, "%s", answer_header(&attempt, "x-amz-meta-sha256"));

@@ -65,9 +65,9 @@ struct s3_request {
 	/* The answer: */
 	int status;	      /* HTTP's; 0: there was none */
 	struct buf data;      /* without the frame that a streamed upload may have left */
-	uint64_t size;	      /* its Content-Length, of a HEAD, too */
+	uint64_t size;	      /* of what was sent, or else its Content-Length, of a HEAD, too */
 	time_t modified;      /* -1: not known */
-	char etag[S3_ETAG];   /* without quotes, as everywhere */
+	char etag[S3_ETAG];   /* without quotes, as everywhere; "W/..." is a weak one */
 	char sha256[S3_HASH]; /* x-amz-meta-sha256, or "" */
 	char *why;	      /* a sentence when it has failed */
 };

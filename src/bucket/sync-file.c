@@ -110,7 +110,12 @@ static int part_leave_out(const struct task *task, struct part *part, const char
 	return part->why ? 1 : -ENOMEM;
 }
 
-/* One request about the object, which gets the ETag of the answer: 0; 1: it is not there any more,
+static const char *part_etag(const struct part *part)
+{
+	return *part->now ? strchr(part->now, ' ') + 1 : "";
+}
+
+/* One request about the object, which gets the stamp of the answer: 0; 1: it is not there any more,
  * or is left out; -EEXIST: a condition does not hold; or -errno when going on is useless. */
 static int part_ask(struct task *task, struct part *part, struct s3_request *request)
 {
@@ -120,7 +125,10 @@ static int part_ask(struct task *task, struct part *part, struct s3_request *req
 	request->key = part->key.data;
 	request->lane = task->lane;
 	r = bucket->ops->perform(bucket->s3, request);
-	snprintf(part->etag, S3_ETAG, "%s", r == 0 ? request->etag : "");
+	if (r == 0)
+		sync_stamp_object(request->size, request->etag, part->now);
+	else
+		*part->now = '\0';
 	if (r < 0 && r != -EEXIST && r != -ENOENT)
 		part->why = steal_ptr(request->why);
 	return r == -ENOENT || r == -EFBIG || r == -EINVAL ? 1 : r;
@@ -135,7 +143,7 @@ static int part_fetch(struct task *task, struct part *part)
 
 	if (part->fetched)
 		return 0;
-	if (part->size > OBJECT_MAX)
+	if (strtoull(part->now, NULL, 10) > OBJECT_MAX)
 		return part_leave_out(task, part, "it is larger than 256 MiB");
 	r = part_ask(task, part, &request);
 	if (r != 0)
@@ -166,9 +174,10 @@ static int part_send(struct task *task, struct part *part)
 	const bool drops = part->move == MOVE_DROP;
 	_cleanup_(buf_done) struct buf array = { 0 };
 	_cleanup_(freep) char *match =
-		str_printf(*part->etag ? "If-Match: \"%s\"" : "If-None-Match: *", part->etag);
+		str_printf(*part->now ? "If-Match: \"%s\"" : "If-None-Match: *", part_etag(part));
 	_cleanup_(s3_request_done) struct s3_request request = {
-		.method = drops ? "DELETE" : "PUT", .headers = { drops ? NULL : match }
+		.method = drops ? "DELETE" : "PUT",
+		.headers = { drops || strncmp(part_etag(part), "W/", 2) == 0 ? NULL : match }
 	};
 	int r = match ? 0 : -ENOMEM;
 
@@ -200,9 +209,9 @@ static enum move part_judge(const struct sync *sync, const struct part *part)
 	if (part->is_here)
 		sync_digest(part->here, digest);
 	const bool here_changed = strcmp(digest, part->digest) != 0;
-	const bool there_changed = strcmp(part->etag, part->known) != 0;
-	const bool source = sync->up ? part->is_here : *part->etag;
-	const bool target = sync->up ? *part->etag : part->is_here;
+	const bool there_changed = strcmp(part->now, part->known) != 0;
+	const bool source = sync->up ? part->is_here : *part->now;
+	const bool target = sync->up ? *part->now : part->is_here;
 
 	if (!source && target && !sync->drop)
 		return MOVE_NONE;
@@ -281,7 +290,7 @@ void task_ask(struct task *task)
 	for (size_t i = 0; r >= 0 && i < task->count; i++) {
 		struct part *part = &task->parts[i];
 
-		part->replaces = part->is_here && *part->etag;
+		part->replaces = part->is_here && *part->now;
 		part->move = part->why ? MOVE_NONE : part_judge(sync, part);
 		if (part->move == MOVE_COMPARE)
 			r = part_compare(task, part);
@@ -385,14 +394,14 @@ static int part_finish(struct task *task, struct part *part, bool is_last)
 	if (sync->dry || part->move == MOVE_NONE || part->move == MOVE_CONFLICT)
 		return 0;
 	if (part->move == MOVE_DROP)
-		*part->etag = '\0';
-	else if (*part->etag)
+		*part->now = '\0';
+	else if (*part->now)
 		sync_digest(here, digest);
 	/* Of a file with many parts only the last one brings its new stamp. */
-	if (part->move == MOVE_SAME && !is_last && strcmp(part->etag, part->known) == 0 &&
+	if (part->move == MOVE_SAME && !is_last && strcmp(part->now, part->known) == 0 &&
 	    strcmp(digest, part->digest) == 0)
 		return 0;
-	snprintf(part->known, S3_ETAG, "%s", part->etag);
+	snprintf(part->known, SYNC_STAMP, "%s", part->now);
 	snprintf(part->digest, SYNC_DIGEST, "%s", digest);
 	cut_lines(&here, INT64_MAX, &part->lines);
 	return sync_keep(sync, task, part);
@@ -415,7 +424,7 @@ int task_finish(struct task *task)
 	if (r == 0 && !sync->up && !sync->dry)
 		r = write_local(task);
 	for (size_t i = 0; r == 0 && i < task->count; i++) {
-		same &= task->parts[i].move == MOVE_SAME && *task->parts[i].etag;
+		same &= task->parts[i].move == MOVE_SAME && *task->parts[i].now;
 		r = part_finish(task, &task->parts[i], i + 1 == task->count);
 	}
 	sync->counts[SYNC_UNCHANGED] += r == 0 && same;

@@ -45,17 +45,17 @@ enum text {
 	KNOWN,
 };
 
-/* A file has the key ''; now and known are its stamps, or an object's ETags. */
+/* A file has the key ''; now and known are stamps. */
 static const char schema[] =
 	"PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA cache_size = -4096;"
-	"CREATE TABLE entry (path TEXT, key TEXT, now TEXT, size INTEGER, known TEXT, digest TEXT,"
-	" lines INTEGER, PRIMARY KEY (path, key)) WITHOUT ROWID; BEGIN";
+	"CREATE TABLE entry (path TEXT, key TEXT, now TEXT, known TEXT, digest TEXT, lines INTEGER,"
+	" PRIMARY KEY (path, key)) WITHOUT ROWID; BEGIN";
 
-static const char forget[] = "UPDATE entry SET now = NULL, size = NULL WHERE now IS NOT NULL";
+static const char forget[] = "UPDATE entry SET now = NULL WHERE now IS NOT NULL";
 
 static const char *const texts[SYNC_TEXTS] = {
-	[ADD] = "INSERT INTO entry (path, key, now, size) VALUES (?, ?, ?, ?) "
-		"ON CONFLICT DO UPDATE SET now = excluded.now, size = excluded.size",
+	[ADD] = "INSERT INTO entry (path, key, now) VALUES (?, ?, ?) "
+		"ON CONFLICT DO UPDATE SET now = excluded.now",
 	[KNOW] = "INSERT INTO entry (path, key, known, digest, lines) VALUES "
 		 "(?1, ?2, nullif(?3, ''), ?4, ?5), (?1, '', nullif(?6, ''), '', 0) "
 		 "ON CONFLICT DO UPDATE SET known = excluded.known, digest = excluded.digest, "
@@ -63,10 +63,10 @@ static const char *const texts[SYNC_TEXTS] = {
 	[COUNT] = "SELECT sum(differs), sum(is_there AND NOT differs), sum(known) FROM (SELECT "
 		  "max(now IS NOT known) AS differs, max(now IS NOT NULL) AS is_there, "
 		  "sum(key <> '' AND known IS NOT NULL) AS known FROM entry GROUP BY path)",
-	[NEXT] = "SELECT path, sum(iif(key = '' OR now IS NOT known, size, 0)) FROM entry "
-		 "GROUP BY path HAVING max(now IS NOT known) "
+	[NEXT] = "SELECT path, sum(iif(key = '' OR now IS NOT known, cast(now AS INTEGER), 0)) "
+		 "FROM entry GROUP BY path HAVING max(now IS NOT known) "
 		 "ORDER BY rtrim(path, replace(path, '/', '')), length(path), path",
-	[PARTS] = "SELECT key, now, size, known, digest, lines FROM entry WHERE path = ? AND "
+	[PARTS] = "SELECT key, now, known, digest, lines FROM entry WHERE path = ? AND "
 		  "ifnull(now, known) IS NOT NULL ORDER BY key",
 	[KNOWN] = "SELECT printf('%s\t%s\t%s\t%d\t%s\n', key, known, digest, lines, (SELECT known "
 		  "FROM entry AS file WHERE file.path = entry.path AND file.key = '')) "
@@ -143,8 +143,7 @@ static int sync_exec(struct sync *sync, const char *sql)
 }
 
 /* A file's path, or an object's key behind the base. */
-static int add(struct sync *sync, const char *name, bool is_object, const char *version,
-	       uint64_t size)
+static int add(struct sync *sync, const char *name, bool is_object, const char *stamp)
 {
 	_cleanup_(buf_done) struct buf to = { 0 };
 	enum bucket_form form;
@@ -156,8 +155,13 @@ static int add(struct sync *sync, const char *name, bool is_object, const char *
 						 "the layout has another meaning for this name");
 	sync->copier.left += r == 0 && (is_object || sync->up);
 	return r <= 0 ? r :
-			sync_ask(sync, ADD, "sssi", is_object ? to.data : name,
-				 is_object ? name : "", version, (int64_t)size);
+			sync_ask(sync, ADD, "sss", is_object ? to.data : name,
+				 is_object ? name : "", stamp);
+}
+
+void sync_stamp_object(uint64_t size, const char *etag, char ret_stamp[SYNC_STAMP])
+{
+	snprintf(ret_stamp, SYNC_STAMP, "%llu %s", (unsigned long long)size, etag);
 }
 
 static int add_object(void *arg, const struct s3_object *object)
@@ -165,13 +169,15 @@ static int add_object(void *arg, const struct s3_object *object)
 	struct sync *sync = arg;
 	const size_t base = sync->base.size, size = object->key.size - base;
 	_cleanup_(freep) char *key = NULL;
+	char stamp[SYNC_STAMP];
 
 	if (!bytes_starts_with(object->key, buf_bytes(&sync->base)))
 		return 0;
 	key = bytes_dup(bytes_make(object->key.data + base, size));
 	if (!key || stop_wanted())
 		return key ? -EINTR : -ENOMEM;
-	return strlen(key) == size ? add(sync, key, true, object->etag, object->size) : 0;
+	sync_stamp_object(object->size, object->etag, stamp);
+	return strlen(key) == size ? add(sync, key, true, stamp) : 0;
 }
 
 static void stamp_of(const struct stat *st, char ret_stamp[SYNC_STAMP])
@@ -199,7 +205,7 @@ static int add_file(struct copier *census, struct copier_entry *entry)
 	    strncmp(entry->path, kept_names, strlen(kept_names)) == 0)
 		return 0;
 	stamp_of(&entry->st, stamp);
-	return add(census->arg, entry->path, false, stamp, (uint64_t)entry->st.st_size);
+	return add(census->arg, entry->path, false, stamp);
 }
 
 static int look_at_both(struct sync *sync)
@@ -256,11 +262,10 @@ static int take_row(struct sync *sync, struct task *task)
 	if (task_add(task, &part) < 0 ||
 	    buf_printf(&part->key, "%.*s%s", (int)sync->base.size, sync->base.data, key) < 0)
 		return -ENOMEM;
-	snprintf(part->etag, S3_ETAG, "%s", column(sync, PARTS, 1));
-	part->size = column_number(sync, PARTS, 2);
-	snprintf(part->known, S3_ETAG, "%s", column(sync, PARTS, 3));
-	snprintf(part->digest, SYNC_DIGEST, "%s", column(sync, PARTS, 4));
-	part->lines = (int64_t)column_number(sync, PARTS, 5);
+	snprintf(part->now, SYNC_STAMP, "%s", column(sync, PARTS, 1));
+	snprintf(part->known, SYNC_STAMP, "%s", column(sync, PARTS, 2));
+	snprintf(part->digest, SYNC_DIGEST, "%s", column(sync, PARTS, 3));
+	part->lines = (int64_t)column_number(sync, PARTS, 4);
 	return 0;
 }
 

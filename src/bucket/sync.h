@@ -16,7 +16,7 @@
 #include "src/bucket/bucket.h"
 #include "src/exchange/copier.h"
 
-enum { SYNC_DIGEST = 33, SYNC_STAMP = 48, SYNC_TEXTS = 6 };
+enum { SYNC_DIGEST = 33, SYNC_STAMP = S3_ETAG + 24, SYNC_TEXTS = 6 };
 
 enum move {
 	MOVE_NONE,
@@ -29,11 +29,10 @@ enum move {
 
 /* An object of a file, and its lines of the file. */
 struct part {
-	struct buf key;	    /* with the base, and a NUL that does not count */
-	char etag[S3_ETAG]; /* in the bucket; "": it is not there */
-	uint64_t size;
-	/* When both were the same; "": never.  Then the digest of the lines in the file. */
-	char known[S3_ETAG], digest[SYNC_DIGEST];
+	struct buf key; /* with the base, and a NUL that does not count */
+	/* Its stamps: of now, "" if it is not there, and of when both were the same, "": never. */
+	char now[SYNC_STAMP], known[SYNC_STAMP];
+	char digest[SYNC_DIGEST]; /* of the lines in the file, then */
 	int64_t lines;
 	struct bytes here; /* if is_here */
 	struct buf there;  /* the object as the file has it, if fetched */
@@ -94,8 +93,10 @@ int sync_close(struct sync *sync);
 int sync_keep(struct sync *sync, const struct task *task, const struct part *part);
 /* A short name for long bytes. */
 void sync_digest(struct bytes bytes, char ret_digest[SYNC_DIGEST]);
-/* Size and time of a file, "" where there is none: one that was not changed has the same ones. */
+/* What was not changed has the same stamp: "SIZE TIME" of a file, "SIZE ETAG" of an object.  "": it
+ * is not there. */
 int sync_stamp(struct sync *sync, const char *path, char ret_stamp[SYNC_STAMP]);
+void sync_stamp_object(uint64_t size, const char *etag, char ret_stamp[SYNC_STAMP]);
 
 int task_add(struct task *task, struct part **ret_part);
 void task_done(struct task *task);

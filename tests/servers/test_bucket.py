@@ -233,6 +233,35 @@ def test_where_both_sides_changed_nothing_is_overwritten_and_the_key_is_named(bo
         same(place.counts(place.send), {"unchanged": 6}, "when it was settled")
 
 
+def test_an_object_with_the_same_etag_and_another_size_was_changed(box):
+    with place_of(box) as place:
+        manager = Manager(place.bucket)
+        manager.session("s", 3)
+        place.server.etag = '"same"'
+        same(place.counts(place.take), {"created": 5}, "the first run")
+        place.operations()
+        same(place.counts(place.take), {"unchanged": 5}, "nothing has changed")
+        same(set(place.operations()), {"LIST"}, "what it asks")
+        manager.message("s", 1, text="longer than it was")
+        same(place.counts(place.take), {"replaced": 1, "unchanged": 4}, "one has another size")
+        same(place.files()[f"session_s/{MESSAGES}/message_1.json"],
+             place.bucket[manager.key("s", 1)].data, "its file")
+        place.put(f"session_s/{MESSAGES}/message_2.json", b'{"message_id": 2}')
+        same(place.counts(place.send), {"replaced": 1, "unchanged": 4}, "sent")
+        manager.message("s", 2, text="there, and longer than what was sent")
+        place.put(f"session_s/{MESSAGES}/message_2.json", b'{"message_id": 2, "here": true}')
+        assert manager.key("s", 2) in place.send(status=1), "both have changed"
+        # A weak one says that it is no more than a hint.
+        manager.message("s", 2, text="there")
+        place.put(f"session_s/{MESSAGES}/message_2.json", place.bucket[manager.key("s", 2)].data)
+        place.take()
+        place.server.etag = 'W/"weak"'
+        place.take()
+        place.put(f"session_s/{MESSAGES}/message_0.json", b'{"message_id": 0}')
+        same(place.counts(place.send), {"replaced": 1, "unchanged": 4}, "sent without a condition")
+        same(place.bucket[manager.key("s", 0)].data, b'{"message_id": 0}', "the object")
+
+
 def test_what_is_removed_is_deleted_on_the_other_side_only_when_that_is_said(box):
     with place_of(box) as place:
         manager = Manager(place.bucket)
