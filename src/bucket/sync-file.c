@@ -173,13 +173,12 @@ static int part_send(struct task *task, struct part *part)
 {
 	const bool drops = part->move == MOVE_DROP;
 	_cleanup_(buf_done) struct buf array = { 0 };
-	_cleanup_(freep) char *match =
-		str_printf(*part->now ? "If-Match: \"%s\"" : "If-None-Match: *", part_etag(part));
 	_cleanup_(s3_request_done) struct s3_request request = {
 		.method = drops ? "DELETE" : "PUT",
-		.headers = { drops || strncmp(part_etag(part), "W/", 2) == 0 ? NULL : match }
+		.is_new = !*part->now,
+		.match = *part->now ? part_etag(part) : NULL
 	};
-	int r = match ? 0 : -ENOMEM;
+	int r = 0;
 
 	if (!drops && !is_sound(task->form, part->here))
 		return part_leave_out(task, part, "its file is not JSON");
@@ -189,7 +188,7 @@ static int part_send(struct task *task, struct part *part)
 		request.body = task->form == FORM_LIST ? buf_bytes(&array) : part->here;
 	if (r == 0)
 		r = part_ask(task, part, &request);
-	if (drops || (r != -EEXIST && !(r == 1 && request.status == 404)))
+	if (r != -EEXIST && (drops || !(r == 1 && request.status == 404)))
 		return r;
 	/* Another one was faster, or our own first try was carried out and its answer lost. */
 	part->fetched = false;

@@ -167,17 +167,14 @@ void sync_stamp_object(uint64_t size, const char *etag, char ret_stamp[SYNC_STAM
 static int add_object(void *arg, const struct s3_object *object)
 {
 	struct sync *sync = arg;
-	const size_t base = sync->base.size, size = object->key.size - base;
-	_cleanup_(freep) char *key = NULL;
 	char stamp[SYNC_STAMP];
 
-	if (!bytes_starts_with(object->key, buf_bytes(&sync->base)))
+	if (strncmp(object->key, sync->base.data, sync->base.size) != 0)
 		return 0;
-	key = bytes_dup(bytes_make(object->key.data + base, size));
-	if (!key || stop_wanted())
-		return key ? -EINTR : -ENOMEM;
+	if (stop_wanted())
+		return -EINTR;
 	sync_stamp_object(object->size, object->etag, stamp);
-	return strlen(key) == size ? add(sync, key, true, stamp) : 0;
+	return add(sync, object->key + sync->base.size, true, stamp);
 }
 
 static void stamp_of(const struct stat *st, char ret_stamp[SYNC_STAMP])
@@ -218,7 +215,7 @@ static int look_at_both(struct sync *sync)
 
 	sync->copier.left = 0;
 	if (r == 0)
-		r = bucket_list(sync->bucket, buf_bytes(&sync->base), add_object, sync);
+		r = bucket_list(sync->bucket, sync->base.data, add_object, sync);
 	if (r == 0 && sync->access)
 		r = copier_run(&census);
 	/* What could not be read would look as if it had been removed. */
