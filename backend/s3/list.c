@@ -95,7 +95,9 @@ static int take_object(struct bytes xml, bool encoded, s3_object_fn *fn, void *a
 		return r == -EINVAL ? -EBADMSG : r;
 	s3_unquote(etag, unquoted);
 	/* No request can name a key with a NUL. */
-	return strlen(key.data) + 1 < key.size ? 0 : fn(arg, &(struct s3_object){ key.data, unquoted, strtoull(size, NULL, 10) });
+	return strlen(key.data) + 1 < key.size ?
+		       0 :
+		       fn(arg, &(struct s3_object){ key.data, unquoted, strtoull(size, NULL, 10) });
 }
 
 /* *token is where the page begins; gets the next one, or NULL. */

@@ -94,7 +94,7 @@ static int attempt_headers(struct attempt *attempt)
 	if (r == 0 && request->is_new)
 		r = attempt_header(attempt, "If-None-Match: ", "*");
 	snprintf(text, sizeof(text), "\"%s\"", request->match ? request->match : "");
-	if (r == 0 && request->match && strncmp(request->match, "W/", 2) != 0)
+	if (r == 0 && request->match && *request->match && strncmp(request->match, "W/", 2) != 0)
 		r = attempt_header(attempt, "If-Match: ", text);
 	snprintf(text, sizeof(text), "%llu-%llu", (unsigned long long)request->from,
 		 (unsigned long long)(request->from + request->length - 1));
@@ -352,7 +352,8 @@ static int try_once(struct s3 *s3, struct s3_request *request, long *ret_after)
 }
 
 /* False: to stop. */
-static bool pause_before(const struct s3 *s3, unsigned try, long least)
+static bool pause_before(const struct s3 *s3, const struct s3_request *request, unsigned try,
+			 long least)
 {
 	const long most = MIN(PAUSE_MS << MIN(try, 12), PAUSE_MAX_MS);
 	const struct timespec step = { .tv_nsec = 20000000 };
@@ -361,7 +362,7 @@ static bool pause_before(const struct s3 *s3, unsigned try, long least)
 
 	(void)!getrandom(&chance, sizeof(chance), 0);
 	for (left = MAX(most / 2 + (long)chance % (most / 2), least); left > 0; left -= 20) {
-		if (s3->stopped && s3->stopped())
+		if (!request->anyway && s3->stopped && s3->stopped())
 			return false;
 		nanosleep(&step, NULL);
 	}
@@ -375,7 +376,7 @@ int s3_perform(struct s3 *s3, struct s3_request *request)
 
 	request->limit = request->limit ? request->limit : S3_LIMIT;
 	for (unsigned try = 0; r == 1 && try < s3->tries; try++) {
-		if (try && (!pause_before(s3, try - 1, after) || request->anyway))
+		if (try && !pause_before(s3, request, try - 1, after))
 			return -EINTR;
 		r = try_once(s3, request, &after);
 	}

@@ -50,10 +50,11 @@ static int twin_read(struct twin *twin, const struct s3_request *head, bool comp
 	for (uint64_t at = 0; r == 0 && at < head->size; at += BLOCK) {
 		const size_t size = (size_t)MIN(BLOCK, head->size - at);
 		void *map = compare ? twin_map(twin, at, size) : NULL;
-		_cleanup_(s3_request_done) struct s3_request request = {
-			.method = "GET", .key = twin->key, .match = head->etag,
-			.from = at, .length = size
-		};
+		_cleanup_(s3_request_done) struct s3_request request = { .method = "GET",
+									 .key = twin->key,
+									 .match = head->etag,
+									 .from = at,
+									 .length = size };
 
 		r = bucket_perform(twin->bucket, &request);
 		errno = EIO;
@@ -73,6 +74,20 @@ static int twin_read(struct twin *twin, const struct s3_request *head, bool comp
 
 /* ---- Up ---- */
 
+/* The request that gives the object its name.  If its answer is lost, the next try fails, and there
+ * is an object that is ours. */
+static int put_name(struct twin *twin, struct s3_request *put)
+{
+	const struct bucket *bucket = twin->bucket;
+	_cleanup_(s3_request_done) struct s3_request head = { .method = "HEAD", .key = twin->key };
+	int r = bucket->ops->perform(bucket->s3, put);
+
+	if ((r == -EEXIST || r == -ENOENT) && bucket->ops->perform(bucket->s3, &head) == 0 &&
+	    strcmp(head.sha256, twin->sha256) == 0)
+		return 0;
+	return r < 0 ? say_why(put->why, r) : 0;
+}
+
 /* Sends some of the file, as the object or a part of it. */
 static int put_slice(struct twin *twin, uint64_t at, uint64_t most, struct s3_request *put)
 {
@@ -85,7 +100,7 @@ static int put_slice(struct twin *twin, uint64_t at, uint64_t most, struct s3_re
 	put->method = "PUT";
 	put->key = twin->key;
 	put->body = bytes_make(map, size);
-	r = bucket_perform(twin->bucket, put);
+	r = put->hash ? put_name(twin, put) : bucket_perform(twin->bucket, put);
 	munmap(map, size);
 	progress_add(&twin->progress, 0, size);
 	return r;
@@ -117,18 +132,20 @@ static int put_large(struct twin *twin)
 {
 	const struct bucket *bucket = twin->bucket;
 	_cleanup_(buf_done) struct buf list = { 0 };
-	_cleanup_(s3_request_done) struct s3_request begin = {
-		.method = "POST", .key = twin->key, .query = { { "uploads", "" } }, .hash = twin->sha256
-	};
+	_cleanup_(s3_request_done) struct s3_request begin = { .method = "POST",
+							       .key = twin->key,
+							       .query = { { "uploads", "" } },
+							       .hash = twin->sha256 };
 	int r = bucket_perform(bucket, &begin);
 	_cleanup_(freep) char *upload =
 		r == 0 ? bucket->ops->text(buf_bytes(&begin.data), "UploadId") : NULL;
-	_cleanup_(s3_request_done) struct s3_request end = {
-		.method = "POST", .key = twin->key, .query = { { "uploadId", upload } }
-	};
-	_cleanup_(s3_request_done) struct s3_request undo = {
-		.method = "DELETE", .key = twin->key, .query = { { "uploadId", upload } }, .anyway = true
-	};
+	_cleanup_(s3_request_done) struct s3_request end = { .method = "POST",
+							     .key = twin->key,
+							     .query = { { "uploadId", upload } } };
+	_cleanup_(s3_request_done) struct s3_request undo = { .method = "DELETE",
+							      .key = twin->key,
+							      .query = { { "uploadId", upload } },
+							      .anyway = true };
 
 	if (!upload)
 		return r < 0 ? r : say_why("the server begins no multipart upload", -EIO);
@@ -136,7 +153,7 @@ static int put_large(struct twin *twin)
 	end.body = buf_bytes(&list);
 	end.is_new = !twin->replace;
 	if (r == 0)
-		r = bucket_perform(bucket, &end);
+		r = put_name(twin, &end);
 	if (r < 0)
 		bucket->ops->perform(bucket->s3, &undo);
 	return r;
@@ -144,12 +161,14 @@ static int put_large(struct twin *twin)
 
 static int drop(const struct bucket *bucket, const char *key)
 {
-	_cleanup_(s3_request_done) struct s3_request request = { .method = "DELETE", .key = key };
+	_cleanup_(s3_request_done) struct s3_request request = { .method = "DELETE",
+								 .key = key,
+								 .anyway = true };
 
 	return bucket_perform(bucket, &request);
 }
 
-/* Read it all, and compare. */
+/* Read it all, and compare.  What is new goes when that was not done. */
 static int check(struct twin *twin)
 {
 	_cleanup_(s3_request_done) struct s3_request head = { .method = "HEAD", .key = twin->key };
@@ -157,12 +176,12 @@ static int check(struct twin *twin)
 
 	if (r == 0)
 		r = head.size == twin->size ? twin_read(twin, &head, true) : -EBADMSG;
-	if (r != -EBADMSG)
-		return r;
-	drop(twin->bucket, twin->key);
-	log_error("s3://%s/%s has other bytes than were sent, so it was deleted",
-		  twin->bucket->name, twin->key);
-	return -EIO;
+	if (r == -EBADMSG)
+		log_error("s3://%s/%s has other bytes than were sent, so it is deleted",
+			  twin->bucket->name, twin->key);
+	if (r == -EBADMSG || (r < 0 && !twin->replace))
+		drop(twin->bucket, twin->key);
+	return r;
 }
 
 static int take_copy(struct copy *copy, const char *file)
@@ -200,9 +219,9 @@ static int judge_free(const struct bucket *bucket, const char *name)
 		return r == 0 ? -EEXIST : r == -ENOENT ? -ENOMEM : say_why(head.why, r);
 	r = 0;
 	for (int i = 0; i < 2 && r == 0; i++) {
-		_cleanup_(s3_request_done) struct s3_request put = {
-			.method = "PUT", .key = beside, .is_new = true
-		};
+		_cleanup_(s3_request_done) struct s3_request put = { .method = "PUT",
+								     .key = beside,
+								     .is_new = true };
 
 		r = bucket->ops->perform(bucket->s3, &put);
 	}
@@ -242,6 +261,22 @@ static int list_backups(const struct bucket *bucket, struct copier_names *keys)
 	return r;
 }
 
+/* Behind all others, also when a clock was ahead. */
+static int make_stamp(const struct bucket *bucket, size_t size, char *stamp)
+{
+	static const char format[] = "-%Y%m%dT%H%M%SZ.db";
+	_cleanup_(copier_names_done) struct copier_names keys = { 0 };
+	time_t now = time(NULL);
+	struct tm tm = { 0 };
+	int r = list_backups(bucket, &keys);
+
+	if (keys.count &&
+	    strptime(keys.names[keys.count - 1] + strlen(bucket->prefix), format, &tm))
+		now = MAX(now, timegm(&tm) + 1);
+	strftime(stamp, size, format, gmtime_r(&now, &tm));
+	return r;
+}
+
 static int drop_older(const struct bucket *bucket, uint64_t keep)
 {
 	_cleanup_(copier_names_done) struct copier_names keys = { 0 };
@@ -264,20 +299,17 @@ static int open_named(const char *url, const struct s3_options *where, struct bu
 
 int backup_put(struct copy *copy, const struct s3_options *where, uint64_t keep)
 {
-	const time_t now = time(NULL);
 	_cleanup_(bucket_done) struct bucket opened = { 0 };
 	_cleanup_(freep) char *name = NULL;
 	const struct bucket *bucket = &opened;
 	struct twin twin = { .bucket = bucket, .replace = copy->replace };
 	char stamp[32] = "";
-	struct tm tm;
 	int r = open_named(copy->to, where, &opened);
 
+	if (r == 0 && keep)
+		r = make_stamp(bucket, sizeof(stamp), stamp);
 	if (r < 0)
 		return r;
-
-	if (keep)
-		strftime(stamp, sizeof(stamp), "-%Y%m%dT%H%M%SZ.db", gmtime_r(&now, &tm));
 	twin.key = name = str_printf("%s%s", bucket->prefix, stamp);
 	r = !name ? -ENOMEM : copy->replace ? 0 : judge_free(bucket, name);
 	copy->to = NULL;

@@ -14,6 +14,7 @@
 #include "src/exchange/import.h"
 
 enum { BLOCK = 256 << 10, OBJECT_MAX = 256 << 20 };
+#define PART_LATEST INT64_C(9999999999999) /* of 13 digits */
 
 /* ---- Content ---- */
 
@@ -173,11 +174,11 @@ static int part_send(struct task *task, struct part *part)
 {
 	const bool drops = part->move == MOVE_DROP;
 	_cleanup_(buf_done) struct buf array = { 0 };
-	_cleanup_(s3_request_done) struct s3_request request = {
-		.method = drops ? "DELETE" : "PUT",
-		.is_new = !*part->now,
-		.match = *part->now ? part_etag(part) : NULL
-	};
+	_cleanup_(s3_request_done) struct s3_request request = { .method = drops ? "DELETE" : "PUT",
+								 .is_new = !*part->now,
+								 .match = *part->now ?
+										  part_etag(part) :
+										  NULL };
 	int r = 0;
 
 	if (!drops && !is_sound(task->form, part->here))
@@ -232,10 +233,10 @@ static int add_new(struct task *task, struct bytes here)
 	int r = layout_turn(task->sync->layout, bytes_str(task->path), false, NULL, &key, &form);
 
 	/* Behind all others, by its name. */
-	for (size_t i = 0; i < task->count; i++) {
-		const char *name = strstr(task->parts[i].key.data, "/part-");
+	for (size_t i = 0; task->form == FORM_PARTS && i < task->count; i++) {
+		const char *name = strrchr(task->parts[i].key.data, '/');
 
-		now = MAX(now, name ? strtoll(name + strlen("/part-"), NULL, 10) + 1 : 0);
+		now = MAX(now, strtoll(name + strlen("/part-"), NULL, 10) + 1);
 	}
 	if (r < 0 || task_add(task, &part) < 0 ||
 	    getrandom(&random, sizeof(random), 0) != sizeof(random))
@@ -244,6 +245,8 @@ static int add_new(struct task *task, struct bytes here)
 	part->is_here = true;
 	r = buf_printf(&part->key, "%.*s%s", (int)task->sync->base.size, task->sync->base.data,
 		       key.data);
+	if (r == 0 && now > PART_LATEST)
+		return MIN(0, part_leave_out(task, part, "no part can stand behind the last one"));
 	return r < 0 || form != FORM_PARTS ? r :
 					     buf_printf(&part->key, "%013lld-%06x.jsonl",
 							(long long)now, random & 0xffffff);

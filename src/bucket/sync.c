@@ -91,24 +91,20 @@ static int sync_step(struct sync *sync, enum text text)
 	return code == SQLITE_ROW ? 1 : code == SQLITE_DONE ? 0 : sync_error(sync);
 }
 
-/* Each letter of types is one value: s: a string, i: int64_t.  1: there is a row. */
-static int sync_ask(struct sync *sync, enum text text, const char *types, ...)
+/* With values up to a NULL.  1: there is a row. */
+static int sync_ask(struct sync *sync, enum text text, ...)
 {
 	sqlite3_stmt **statement = &sync->statements[text];
+	const char *value;
 	va_list args;
 
 	if (!*statement && sqlite3_prepare_v3(sync->db, texts[text], -1, SQLITE_PREPARE_PERSISTENT,
 					      statement, NULL) != SQLITE_OK)
 		return sync_error(sync);
 	sqlite3_reset(*statement);
-	va_start(args, types);
-	for (int i = 1; types[i - 1]; i++) {
-		if (types[i - 1] == 's')
-			sqlite3_bind_text(*statement, i, va_arg(args, const char *), -1,
-					  SQLITE_TRANSIENT);
-		else
-			sqlite3_bind_int64(*statement, i, va_arg(args, int64_t));
-	}
+	va_start(args, text);
+	for (int i = 1; (value = va_arg(args, const char *)); i++)
+		sqlite3_bind_text(*statement, i, value, -1, SQLITE_TRANSIENT);
 	va_end(args);
 	return sync_step(sync, text);
 }
@@ -155,8 +151,8 @@ static int add(struct sync *sync, const char *name, bool is_object, const char *
 						 "the layout has another meaning for this name");
 	sync->copier.left += r == 0 && (is_object || sync->up);
 	return r <= 0 ? r :
-			sync_ask(sync, ADD, "sss", is_object ? to.data : name,
-				 is_object ? name : "", stamp);
+			sync_ask(sync, ADD, is_object ? to.data : name, is_object ? name : "",
+				 stamp, NULL);
 }
 
 void sync_stamp_object(uint64_t size, const char *etag, char ret_stamp[SYNC_STAMP])
@@ -203,23 +199,6 @@ static int add_file(struct copier *census, struct copier_entry *entry)
 		return 0;
 	stamp_of(&entry->st, stamp);
 	return add(census->arg, entry->path, false, stamp);
-}
-
-static int look_at_both(struct sync *sync)
-{
-	static const struct copier_sink sink = { .leaf = add_file };
-	struct copier census = {
-		.from = sync->access, .store = sync->copier.store, .sink = &sink, .arg = sync
-	};
-	int r = sync_exec(sync, forget);
-
-	sync->copier.left = 0;
-	if (r == 0)
-		r = bucket_list(sync->bucket, sync->base.data, add_object, sync);
-	if (r == 0 && sync->access)
-		r = copier_run(&census);
-	/* What could not be read would look as if it had been removed. */
-	return r == 0 && census.failed ? -EIO : r;
 }
 
 /* ---- Tasks ---- */
@@ -283,7 +262,7 @@ static int sync_next(struct sync *sync, struct task *task)
 					     &task->form) :
 				 -ENOMEM;
 	if (r >= 0)
-		r = sync_ask(sync, PARTS, "s", task->path);
+		r = sync_ask(sync, PARTS, task->path, NULL);
 	for (; r == 1; r = r < 0 ? r : sync_step(sync, PARTS))
 		r = take_row(sync, task);
 	return r < 0 ? r : 1;
@@ -302,7 +281,7 @@ static int write_lines(struct sync *sync, enum access_how how)
 		r = access_file_write(file, buf_bytes(&sync->news));
 	}
 	if (r == 0 && how == ACCESS_FILE_REPLACE)
-		r = sync_ask(sync, KNOWN, "");
+		r = sync_ask(sync, KNOWN, NULL);
 	for (; r == 1; r = r < 0 ? r : sync_step(sync, KNOWN))
 		r = access_file_write(file, bytes_str(column(sync, KNOWN, 0)));
 	if (r < 0)
@@ -323,13 +302,16 @@ static int flush_lines(struct sync *sync)
 int sync_keep(struct sync *sync, const struct task *task, const struct part *part)
 {
 	const char *key = part->key.data + sync->base.size;
-	int r = sync_ask(sync, KNOW, "ssssis", task->path, key, part->known, part->digest,
-			 part->lines, task->stamp);
+	char lines[24];
+	int r;
 
+	snprintf(lines, sizeof(lines), "%lld", (long long)part->lines);
+	r = sync_ask(sync, KNOW, task->path, key, part->known, part->digest, lines, task->stamp,
+		     NULL);
 	sync->lines++;
 	if (r == 0)
-		r = buf_printf(&sync->news, "%s\t%s\t%s\t%lld\t%s\n", key, part->known,
-			       part->digest, (long long)part->lines, task->stamp);
+		r = buf_printf(&sync->news, "%s\t%s\t%s\t%s\t%s\n", key, part->known, part->digest,
+			       lines, task->stamp);
 	return r == 0 && sync->news.size >= FLUSH ? flush_lines(sync) : r;
 }
 
@@ -347,17 +329,24 @@ static int read_line(struct sync *sync, char *line)
 	r = layout_turn(sync->layout, bytes_str(fields[0]), true, sync->glob, &path, &form);
 	if (r <= 0)
 		return r == -ENOMEM ? r : 0;
-	return sync_ask(sync, KNOW, "ssssis", path.data, fields[0], fields[1], fields[2],
-			(int64_t)strtoll(fields[3], NULL, 10), fields[4]);
+	return sync_ask(sync, KNOW, path.data, fields[0], fields[1], fields[2], fields[3],
+			fields[4], NULL);
 }
 
+/* Unless nobody has written any since they were read. */
 static int read_lines(struct sync *sync)
 {
 	_cleanup_(access_file_dropp) struct access_file *file = NULL;
 	_cleanup_(buf_done) struct buf text = { 0 };
+	char stamp[SYNC_STAMP] = "";
 	size_t before, whole;
-	int r = access_file_open(sync->access, sync->file, ACCESS_FILE_READ, &file);
+	int r = sync->access ? sync_stamp(sync, sync->file, stamp) : 0;
 
+	if (r < 0 || strcmp(stamp, sync->read) == 0)
+		return r;
+	snprintf(sync->read, SYNC_STAMP, "%s", stamp);
+	sync->lines = 0;
+	r = access_file_open(sync->access, sync->file, ACCESS_FILE_READ, &file);
 	if (r < 0)
 		return r == -ENOENT ? 0 : r;
 	do {
@@ -377,12 +366,32 @@ static int read_lines(struct sync *sync)
 
 /* ---- What differs ---- */
 
+static int look_at_both(struct sync *sync)
+{
+	static const struct copier_sink sink = { .leaf = add_file };
+	struct copier census = {
+		.from = sync->access, .store = sync->copier.store, .sink = &sink, .arg = sync
+	};
+	int r = sync_exec(sync, forget);
+
+	sync->copier.left = 0;
+	if (r == 0)
+		r = read_lines(sync);
+	if (r < 0)
+		return say_why(NULL, r);
+	r = bucket_list(sync->bucket, sync->base.data, add_object, sync);
+	if (r == 0 && sync->access)
+		r = copier_run(&census);
+	/* What could not be read would look as if it had been removed. */
+	return r == 0 && census.failed ? -EIO : r;
+}
+
 struct batch {
 	struct task tasks[BATCH];
 	unsigned count, started;
 	pthread_t threads[S3_LANES];
-	atomic_uint next, lanes;
-	atomic_bool failed;
+	atomic_uint lanes;
+	atomic_bool failed; /* no more is asked */
 };
 
 static void batch_done(struct batch *batch)
@@ -398,17 +407,14 @@ static void *run_lane(void *arg)
 	struct batch *batch = arg;
 	const unsigned lane = atomic_fetch_add(&batch->lanes, 1);
 
-	for (unsigned i; (i = atomic_fetch_add(&batch->next, 1)) < batch->count;) {
-		if (batch->tasks[i].follows)
+	for (unsigned i = 0; i < batch->count; i++) {
+		if (batch->tasks[i].lane != lane)
 			continue;
-		do {
-			batch->tasks[i].lane = lane;
-			if (!batch->failed)
-				task_ask(&batch->tasks[i]);
-			if (batch->tasks[i].error)
-				batch->failed = true;
-			sem_post(&batch->tasks[i].asked);
-		} while (++i < batch->count && batch->tasks[i].follows);
+		if (!batch->failed)
+			task_ask(&batch->tasks[i]);
+		if (batch->tasks[i].error)
+			batch->failed = true;
+		sem_post(&batch->tasks[i].asked);
 	}
 	return NULL;
 }
@@ -423,6 +429,7 @@ static bool same_folder(const char *a, const char *b)
 static int run_batch(struct sync *sync, struct batch *batch)
 {
 	uint64_t held = 0;
+	unsigned lane = 0;
 	int r = 1, error = 0;
 
 	while (r == 1 && batch->count < BATCH && held < HELD_MAX) {
@@ -431,19 +438,23 @@ static int run_batch(struct sync *sync, struct batch *batch)
 		task->sync = sync;
 		sem_init(&task->asked, 0, 0);
 		r = sync_next(sync, task);
-		task->follows = r == 1 && sync->up && batch->count &&
-				same_folder(task->path, task[-1].path);
+		if (r == 1 && sync->up && batch->count && same_folder(task->path, task[-1].path))
+			task->lane = task[-1].lane;
+		else
+			task->lane = lane++ % S3_LANES;
 		batch->count += r != 0;
 		held += task->need;
 		if (r == 1 && task_read(task) < 0)
 			r = -EIO;
 	}
-	while (r >= 0 && batch->started < MIN(batch->count, S3_LANES)) {
+	while (r >= 0 && batch->started < MIN(lane, S3_LANES)) {
 		r = thread_start(&batch->threads[batch->started], run_lane, batch);
 		batch->started += r == 0;
 	}
-	if (r < 0 && !batch->started)
+	if (r < 0) {
+		batch->failed = true;
 		return say_why(NULL, r);
+	}
 	/* What is in the bucket already is kept in mind, also when one has failed. */
 	for (unsigned i = 0; i < batch->count; i++) {
 		struct task *task = &batch->tasks[i];
@@ -454,8 +465,6 @@ static int run_batch(struct sync *sync, struct batch *batch)
 		if (!error || (sync->up && !task->error))
 			done = task_finish(task);
 		error = error ? error : done;
-		if (error)
-			batch->failed = true;
 		progress_add(&sync->progress, 1, 0);
 	}
 	return error ? error : batch->count > 0;
@@ -465,7 +474,7 @@ static int run_batch(struct sync *sync, struct batch *batch)
  * no longer so.  Lines of other sessions are not known in a run for some, and stay. */
 static int find_tasks(struct sync *sync)
 {
-	int r = sync_ask(sync, COUNT, "");
+	int r = sync_ask(sync, COUNT, NULL);
 	const uint64_t known = column_number(sync, COUNT, 2);
 
 	progress_set_total(&sync->progress, column_number(sync, COUNT, 0), 0);
@@ -476,7 +485,7 @@ static int find_tasks(struct sync *sync)
 		r = write_lines(sync, ACCESS_FILE_REPLACE);
 	}
 	if (r >= 0)
-		r = sync_ask(sync, NEXT, "");
+		r = sync_ask(sync, NEXT, NULL);
 	sync->waits = r == 1;
 	return r < 0 ? say_why(NULL, r) : r;
 }
@@ -526,8 +535,6 @@ int sync_open(struct sync *sync)
 	    SQLITE_OK)
 		return say_why(NULL, -ENOMEM);
 	r = sync_exec(sync, schema);
-	if (r == 0 && sync->access)
-		r = read_lines(sync);
 	return r < 0 ? say_why(NULL, r) : 0;
 }
 

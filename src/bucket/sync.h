@@ -53,9 +53,8 @@ struct task {
 	size_t count, room;
 	struct buf local;  /* the file's content */
 	struct bytes tail; /* of it, that belongs to no part */
-	bool follows;	   /* another one of its folder */
 	sem_t asked;
-	unsigned lane;
+	unsigned lane; /* which thread asks; in an export, the same one for all of a folder */
 	int error;
 };
 
@@ -75,10 +74,11 @@ struct sync {
 	struct buf base; /* where keys of it begin in the bucket */
 	struct sqlite3 *db;
 	struct sqlite3_stmt *statements[SYNC_TEXTS];
-	bool waits;	 /* a task that has been found, but not read */
-	char file[64];	 /* that keeps what was last the same */
-	struct buf news; /* lines for it */
-	uint64_t lines;	 /* in it */
+	bool waits;	       /* a task that has been found, but not read */
+	char file[64];	       /* that keeps what was last the same */
+	char read[SYNC_STAMP]; /* of it, when it was read */
+	struct buf news;       /* lines for it */
+	uint64_t lines;	       /* in it */
 };
 
 /* Prepares, and finds out the layout of the bucket.  0, or -errno after a sentence. */

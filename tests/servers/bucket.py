@@ -163,6 +163,7 @@ class Server:
         self.latency = 0  # seconds before it answers
         self.keys = {ID: (SECRET, None)}  # access key: secret, session token
         self.denied = set()  # operations
+        self.before = None  # is called with each request that was signed well, before it counts
         self.lock = threading.RLock()
         self.flying = self.most = 0
         self.derived = {}
@@ -244,6 +245,8 @@ class Server:
                 raise Refused(403, "AccessDenied", "Access Denied")
             if request.bucket not in self.buckets:
                 raise Refused(404, "NoSuchBucket")
+            if self.before:
+                self.before(request)
             with self.lock:
                 return self.carry_out(request, self.buckets[request.bucket])
         except Refused as refused:
@@ -328,7 +331,7 @@ class Server:
     def hold(self, request, there):
         """The conditions of a request."""
         match, none = request.headers.get("if-match"), request.headers.get("if-none-match")
-        if request.method in ("PUT", "POST") and not self.conditions:
+        if request.method in ("PUT", "POST", "DELETE") and not self.conditions:
             return
         if none == "*" and there or match and there and match != self.spell(there):
             raise Refused(412, "PreconditionFailed")
@@ -357,6 +360,8 @@ class Server:
             objects[key] = Object(data, headers)
             return 200, {"ETag": self.spell(objects[key])}, b""
         if method == "DELETE":
+            if key in objects:
+                self.hold(request, objects[key])
             objects.pop(key, None)
             return 204, {}, b""
         if key not in objects:

@@ -285,6 +285,66 @@ def test_what_is_removed_is_deleted_on_the_other_side_only_when_that_is_said(box
              [f"session_other/{MESSAGES}/message_0.json", at(0), at(1)], "files")
 
 
+def test_an_object_that_is_replaced_at_the_last_moment_is_neither_overwritten_nor_deleted(box):
+    with place_of(box) as place:
+        manager = Manager(place.bucket)
+        manager.session("s", 2)
+        place.take()
+        place.put(f"session_s/{MESSAGES}/message_0.json", b'{"here": 0}')
+        place.do("rm", place.store, f"session_s/{MESSAGES}/message_1.json")
+
+        def replace(request):
+            if request.operation in ("PUT", "DELETE"):
+                manager.message("s", int(request.key[-6]), text="there, at the last moment")
+
+        place.server.before = replace
+        said = place.send("--delete", status=1)
+        for number in (0, 1):
+            assert f"{manager.key('s', number)}: it has changed here and in the bucket" in said, said
+            assert b"last moment" in place.bucket[manager.key("s", number)].data, number
+
+
+def test_a_prefix_that_begins_another_one_has_its_own_objects_alone(box):
+    with place_of(box) as place:
+        for prefix, count in (("prod-eu", 40), ("prod", 2), ("prod2", 1)):
+            for number in range(count):
+                place.bucket[f"{prefix}/notes/{number:04}"] = Object(b"x")
+            Manager(place.bucket, prefix).session(prefix, 1)
+        for number in range(1000):
+            place.bucket[f"prod-eu/notes/more-{number:04}"] = Object(b"x")
+        same(place.counts(place.take, url="s3://b/prod"), {"created": 3, "left_out": 2}, "import")
+        same({path.split("/")[0] for path in place.files()}, {"session_prod"}, "sessions")
+        before = place.objects()
+        place.put("session_prod/session.json", b'{"session_id": "prod", "x": 1}')
+        same(place.counts(place.send, url="s3://b/prod"),
+             {"replaced": 1, "unchanged": 2, "left_out": 2}, "export")
+        same([key for key, data in place.objects().items() if data != before[key]],
+             ["prod/session_prod/session.json"], "what changed")
+
+
+def test_an_import_that_goes_on_knows_what_an_export_has_done_meanwhile(box):
+    with place_of(box) as place:
+        manager = Manager(place.bucket)
+        manager.session("s", 1)
+        at = f"session_s/{MESSAGES}/message_0.json"
+        watcher = subprocess.Popen([box.program, "import", "--watch", "--every=1s", place.store,
+                                    "s3://b"], env=place.environment(), stdout=subprocess.PIPE)
+        try:
+            assert b"3 created" in watcher.stdout.readline(), "the first round"
+            watcher.send_signal(signal.SIGSTOP)
+            place.put(at, b'{"message_id": 0, "version": 1}')
+            place.send()
+            place.put(at, b'{"message_id": 0, "version": 2}')
+            manager.message("s", 1)
+            watcher.send_signal(signal.SIGCONT)
+            said = watcher.stdout.readline()
+            assert b"1 created" in said and b" 0 changed on both sides" in said, said
+        finally:
+            watcher.send_signal(signal.SIGTERM)
+            watcher.communicate()
+        same(place.files()[at], b'{"message_id": 0, "version": 2}', "the file")
+
+
 def test_a_pattern_chooses_sessions_and_a_dry_run_changes_nothing(box):
     with place_of(box) as place:
         manager = Manager(place.bucket)
@@ -398,6 +458,24 @@ def test_parts_of_a_transcript_are_its_lines_and_new_lines_a_new_part(box):
             same(run(way), {"unchanged": 2}, f"{way}")
         same(place.objects(), before, "no part comes twice")
         same(place.files()["p/s.jsonl"], text, "no line comes twice")
+
+
+def test_a_new_part_stands_behind_all_others_whatever_is_in_their_names(box):
+    with place_of(box) as place:
+        base = "t/part-7/p/s/part-"
+        place.bucket[base + "9000000000000-000000.jsonl"] = Object(b"1\n")
+        place.take(url="s3://b/t/part-7")
+        place.do("append", place.store, "p/s.jsonl", stdin=b"2\n")
+        run = lambda **named: place.send(layout="claude-parts", url="s3://b/t/part-7", **named)
+        run()
+        same(parts_of(place, "t/part-7/p/s/"), [b"1\n", b"2\n"], "parts")
+        same([len(key) for key in place.bucket], 2 * [len(base) + 26], "their names")
+        place.bucket[base + "9999999999999-000000.jsonl"] = Object(b"3\n")
+        place.take(url="s3://b/t/part-7")
+        place.do("append", place.store, "p/s.jsonl", stdin=b"4\n")
+        said = run(status=1)
+        assert "no part can stand behind" in said, said
+        same(len(place.bucket), 3, "parts")
 
 
 def test_a_store_with_claudes_layout_has_the_transcripts_where_that_has_them(box):
@@ -647,6 +725,69 @@ def test_keys_of_any_bytes_are_signed_in_both_styles(box):
                    for request in place.server.requests[-5:]), "by host"
 
 
+def test_keys_and_objects_of_no_size_and_of_odd_names_are_taken_or_named(box):
+    with place_of(box) as place:
+        base = "agentscope/state/"
+        put = lambda key, data: place.bucket.__setitem__(base + key, Object(data))
+        put("u/s/", b"")
+        put("u/s/a+b 100%.json", b"1")
+        put("u/s/deep/er/k.json", b"2")
+        put("u/s//k.json", b"3")
+        put("u/s/k.json/", b"4")
+        put("u/s/empty.list.hash", b"")
+        put("u/s/empty.json", b"")
+        put("u/s/l.list.json", b"")
+        said = place.take("--layout=agentscope", status=1)
+        for words in ("empty.json: it is not JSON", "l.list.json: it is not JSON",
+                      "u/s//k.json: no file can have this name"):
+            assert words in said, (words, said)
+        same(place.files(), {"u/s/a+b 100%.json": b"1", "u/s/deep/er/k.json": b"2",
+                             "u/s/empty.hash": b""}, "files")
+        for key in ("u/s//k.json", "u/s/empty.json", "u/s/l.list.json"):
+            del place.bucket[base + key]
+        same(place.counts(place.take), {"unchanged": 3, "left_out": 2}, "once more")
+        same(place.counts(place.send, layout="agentscope"), {"unchanged": 3, "left_out": 2}, "back")
+        place.server.buckets["c"]
+        same(place.counts(place.send, layout="agentscope", url="s3://c"), {"created": 3}, "another")
+        same({key: found.data for key, found in place.server.buckets["c"].items()},
+             {base + "u/s/a+b 100%.json": b"1", base + "u/s/deep/er/k.json": b"2",
+              base + "u/s/empty.list.hash": b""}, "objects")
+        same(place.counts(place.send, layout="agentscope", url="s3://c"), {"unchanged": 3}, "again")
+        # Parts without a line.
+        place.bucket["t/p/s/part-1760000000000-000000.jsonl"] = Object(b"")
+        place.bucket["t/p/s/part-1760000000001-000000.jsonl"] = Object(b"1\n")
+        place.bucket["t/p/e/part-1760000000001-000000.jsonl"] = Object(b"")
+        other = Place(box, place.server)
+        same(other.counts(other.take, url="s3://b/t"), {"created": 3}, "parts")
+        same(other.files(), {"p/s.jsonl": b"1\n", "p/e.jsonl": b""}, "files")
+        for run, named in ((other.take, {}), (other.send, {"layout": "claude-parts"})):
+            same(other.counts(run, url="s3://b/t", **named), {"unchanged": 2}, "nothing to do")
+
+
+def test_a_bucket_that_changes_while_it_is_listed_is_right_after_the_next_run(box):
+    with place_of(box) as place:
+        manager = Manager(place.bucket)
+        manager.session("s", 8)
+        place.server.page = 3
+        place.take()
+        lists = []
+
+        def change(request):
+            if request.operation == "LIST" and "continuation-token" in request.query:
+                lists.append(request)
+                if len(lists) == 2:
+                    del place.bucket[manager.key("s", 7)]
+                    del place.bucket[manager.key("s", 0)]
+                    manager.message("s", 1, text="replaced")
+                    manager.session("a", 1)
+                    manager.session("z", 1)
+
+        place.server.before = change
+        place.take("--delete")
+        place.take("--delete")
+        same(place.files(), {key[1:]: data for key, data in place.objects().items()}, "files")
+
+
 def test_large_documents_come_whole_also_when_answers_are_cut_off(box):
     with place_of(box) as place:
         data = json.dumps({"text": "x" * (9 << 20)}).encode()
@@ -830,6 +971,48 @@ def test_the_latest_backups_are_kept_and_nothing_else_is_touched(box):
         same(back.files(), place.files(), "the latest one")
 
 
+def test_a_backup_is_the_latest_also_when_the_clock_was_ahead_before(box):
+    with place_of(box) as place:
+        make_store(place)
+        place.bucket["n-20990101T000000Z.db"] = Object(b"old")
+        place.do("backup", "--keep=1", place.store, "s3://b/n")
+        same(list(place.bucket), ["n-20990101T000001Z.db"], "the one that was made last")
+        back = Place(box, place.server)
+        back.do("restore", "s3://b/n", back.store)
+        same(back.files(), place.files(), "files")
+
+
+def test_a_backup_whose_answer_was_lost_is_not_taken_for_anothers(box):
+    with place_of(box) as place:
+        make_store(place)
+        place.server.fault(lambda r: r.operation == "PUT" and r.key == "n", lose=True)
+        place.do("backup", place.store, "s3://b/n")
+        place.put("s/large.bin", random.Random(1).randbytes(66 << 20))
+        place.server.fault(lambda r: r.operation == "POST uploadId", lose=True)
+        place.do("backup", place.store, "s3://b/large")
+        same(sorted(place.bucket), ["large", "n"], "objects")
+        same(place.server.uploads, {}, "no upload is left")
+
+
+def test_a_backup_that_ends_before_it_was_compared_leaves_nothing(box):
+    with place_of(box) as place:
+        make_store(place)
+        process = None
+
+        def end(request):
+            if request.operation == "GET":
+                process.send_signal(signal.SIGTERM)
+                time.sleep(0.3)
+
+        place.server.before = end
+        place.server.fault(lambda r: r.operation == "DELETE" and r.key == "n", status=503)
+        process = subprocess.Popen([box.program, "backup", place.store, "s3://b/n"],
+                                   env=place.environment(), stderr=subprocess.PIPE)
+        said = process.communicate()[1].decode()
+        same(process.returncode, -signal.SIGTERM, said)
+        same(list(place.bucket), [], "objects")
+
+
 def test_a_large_backup_goes_in_parts_and_gets_its_name_when_it_is_whole(box):
     with place_of(box) as place:
         make_store(place, 66 << 20)
@@ -843,7 +1026,18 @@ def test_a_large_backup_goes_in_parts_and_gets_its_name_when_it_is_whole(box):
         back.do("restore", "s3://b/large", back.store)
         same(back.do("cat", back.store, "s/k.json"), '{"a": 1}', "a file")
         same(sqlite3.connect(back.store).execute("PRAGMA integrity_check").fetchone(), ("ok",), "")
+        # Another one takes its place while it is read: its bytes are not mixed with these.
+        def replace(request):
+            if request.headers.get("range", "").startswith("bytes=8388608-"):
+                place.bucket["large"] = Object(place.bucket["large"].data[::-1])
+
+        place.server.before = replace
+        said = back.do("restore", "--force", "s3://b/large", back.store, status=1)
+        assert "not as it was" in said, said
+        same(back.do("cat", back.store, "s/k.json"), '{"a": 1}', "the store is unchanged")
+        place.server.before = None
         # It is cut off in the middle: no name, no upload that costs.
+        place.server.fault(lambda r: r.operation == "DELETE uploadId", status=503, times=2)
         process = subprocess.Popen([box.program, "backup", place.store, "s3://b/cut"],
                                    env=place.environment(), stderr=subprocess.DEVNULL)
         eventually(lambda: any(parts for parts, _ in list(place.server.uploads.values())),
