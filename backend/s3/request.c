@@ -378,6 +378,7 @@ int s3_perform(struct s3 *s3, struct s3_request *request)
 	for (unsigned try = 0; r == 1 && try < s3->tries; try++) {
 		if (try && !pause_before(s3, request, try - 1, after))
 			return -EINTR;
+		request->tries = try + 1;
 		r = try_once(s3, request, &after);
 	}
 	return r == 1 ? -EIO : r;

@@ -82,8 +82,8 @@ static int put_name(struct twin *twin, struct s3_request *put)
 	_cleanup_(s3_request_done) struct s3_request head = { .method = "HEAD", .key = twin->key };
 	int r = bucket->ops->perform(bucket->s3, put);
 
-	if ((r == -EEXIST || r == -ENOENT) && bucket->ops->perform(bucket->s3, &head) == 0 &&
-	    strcmp(head.sha256, twin->sha256) == 0)
+	if ((r == -EEXIST || r == -ENOENT) && put->tries > 1 &&
+	    bucket->ops->perform(bucket->s3, &head) == 0 && strcmp(head.sha256, twin->sha256) == 0)
 		return 0;
 	return r < 0 ? say_why(put->why, r) : 0;
 }

@@ -300,8 +300,9 @@ def test_an_object_that_is_replaced_at_the_last_moment_is_neither_overwritten_no
         place.server.before = replace
         said = place.send("--delete", status=1)
         for number in (0, 1):
-            assert f"{manager.key('s', number)}: it has changed here and in the bucket" in said, said
-            assert b"last moment" in place.bucket[manager.key("s", number)].data, number
+            there = place.bucket[manager.key("s", number)].data
+            assert f"{manager.key('s', number)}: it has changed here and in the bucket" in said
+            assert b"last moment" in there, number
 
 
 def test_a_prefix_that_begins_another_one_has_its_own_objects_alone(box):
