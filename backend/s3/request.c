@@ -174,6 +174,9 @@ static void attempt_options(struct attempt *attempt)
 	curl_easy_setopt(curl, CURLOPT_HTTPHEADER, attempt->headers);
 	curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, on_body);
 	curl_easy_setopt(curl, CURLOPT_WRITEDATA, request);
+	/* On a connection that was used before, libcurl tries again by itself and does not say so. */
+	curl_easy_setopt(curl, CURLOPT_FRESH_CONNECT,
+			 (long)(request->hash || strcmp(request->method, "POST") == 0));
 	curl_easy_setopt(curl, CURLOPT_NOBODY, (long)(strcmp(request->method, "HEAD") == 0));
 	if (sends) {
 		curl_easy_setopt(curl, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)request->body.size);

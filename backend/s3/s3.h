@@ -59,7 +59,7 @@ struct s3_request {
 	uint64_t limit;			/* bytes that an answer may have; 0: S3_LIMIT */
 	uint64_t from, length;		/* only these bytes; length 0: all */
 	/* The answer: */
-	unsigned tries;	      /* how often it was sent */
+	unsigned tries;	      /* how often it was sent, with a hash or by POST */
 	int status;	      /* HTTP's; 0: there was none */
 	struct buf data;      /* without the frame that a streamed upload may have left */
 	uint64_t size;	      /* of what was sent, or else its Content-Length, of a HEAD, too */
