@@ -174,7 +174,7 @@ static void attempt_options(struct attempt *attempt)
 	curl_easy_setopt(curl, CURLOPT_HTTPHEADER, attempt->headers);
 	curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, on_body);
 	curl_easy_setopt(curl, CURLOPT_WRITEDATA, request);
-	/* On a connection that was used before, libcurl tries again by itself and does not say so. */
+	/* On a connection that was used before, libcurl itself tries again, and does not say so. */
 	curl_easy_setopt(curl, CURLOPT_FRESH_CONNECT,
 			 (long)(request->hash || strcmp(request->method, "POST") == 0));
 	curl_easy_setopt(curl, CURLOPT_NOBODY, (long)(strcmp(request->method, "HEAD") == 0));
@@ -240,6 +240,7 @@ static int attempt_explain(struct attempt *attempt)
 		{ "ExpiredToken", "the credentials have expired", -EACCES },
 		{ "InvalidToken", "the session token is not valid", -EACCES },
 		{ "AccessDenied", "these credentials have no right to do that", -EACCES },
+		{ "InvalidObjectState", "it is archived", -EINVAL },
 		{ "PreconditionFailed", "it is not as it was", -EEXIST },
 		{ "ConditionalRequestConflict", "it is not as it was", -EEXIST },
 	};

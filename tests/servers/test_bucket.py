@@ -615,13 +615,17 @@ def test_bad_objects_are_left_out_with_a_sentence_and_the_rest_comes(box):
         place.bucket["/session_@role=user/session.json"] = Object(b"{}")
         large = place.bucket["/session_s/agents/agent_big/agent.json"] = Object(b"{}")
         large.size = 5 << 30
+        manager.message("s", 4)
+        place.server.fault(lambda r: r.operation == "GET" and r.key.endswith("_4.json"), status=403,
+                           code="InvalidObjectState")
         said = place.take(status=1)
-        for words in ("message_5.json: it is not JSON", "agent_big/agent.json: it is larger"):
+        for words in ("message_4.json: GET: it is archived","message_5.json: it is not JSON", "agent_big/agent.json: it is larger"):
             assert words in said, said
         same(said.count("no file can have this name"), 2, said)
         same(sorted(path for path in place.files() if "@" not in path),
              sorted(key[1:] for key in place.bucket
-                    if key not in bad and "big" not in key and "@" not in key), "the rest")
+                    if key not in bad and "_4." not in key and "big" not in key
+                    and "@" not in key), "the rest")
         # And files that no reader could take.
         del place.bucket["/session_s/agents/agent_a/messages/message_5.json"]
         place.put(f"session_s/{MESSAGES}/message_7.json", b"{not yet")
