@@ -5,7 +5,6 @@
 #include <sys/random.h>
 
 #include "backend/base/cleanup.h"
-#include "backend/base/digest.h"
 #include "backend/base/log.h"
 #include "backend/base/moment.h"
 #include "fs/base/lines.h"
@@ -204,10 +203,10 @@ static int part_send(struct task *task, struct part *part)
 /* By the two versions of the file's content and the two of the object. */
 static enum move part_judge(const struct sync *sync, const struct part *part)
 {
-	char digest[SYNC_DIGEST] = "";
+	char digest[DIGEST_TEXT] = "";
 
 	if (part->is_here)
-		sync_digest(part->here, digest);
+		digest_show("", part->here, digest);
 	const bool here_changed = strcmp(digest, part->digest) != 0;
 	const bool there_changed = strcmp(part->now, part->known) != 0;
 	const bool source = sync->up ? part->is_here : *part->now;
@@ -385,7 +384,7 @@ static int part_finish(struct task *task, struct part *part, bool is_last)
 	struct sync *sync = task->sync;
 	const bool comes = part->move == MOVE_BRING && !sync->up;
 	struct bytes here = comes ? buf_bytes(&part->there) : part->here;
-	char digest[SYNC_DIGEST] = "";
+	char digest[DIGEST_TEXT] = "";
 
 	sync->counts[SYNC_CREATED] += part->move == MOVE_BRING && !part->replaces;
 	sync->counts[SYNC_REPLACED] += part->move == MOVE_BRING && part->replaces;
@@ -398,13 +397,13 @@ static int part_finish(struct task *task, struct part *part, bool is_last)
 	if (part->move == MOVE_DROP)
 		*part->now = '\0';
 	else if (*part->now)
-		sync_digest(here, digest);
+		digest_show("", here, digest);
 	/* Of a file with many parts only the last one brings its new stamp. */
 	if (part->move == MOVE_SAME && !is_last && strcmp(part->now, part->known) == 0 &&
 	    strcmp(digest, part->digest) == 0)
 		return 0;
 	snprintf(part->known, SYNC_STAMP, "%s", part->now);
-	snprintf(part->digest, SYNC_DIGEST, "%s", digest);
+	snprintf(part->digest, DIGEST_TEXT, "%s", digest);
 	cut_lines(&here, INT64_MAX, &part->lines);
 	return sync_keep(sync, task, part);
 }

@@ -19,7 +19,6 @@
 
 #include "backend/base/array.h"
 #include "backend/base/cleanup.h"
-#include "backend/base/digest.h"
 #include "backend/base/moment.h"
 #include "backend/base/thread.h"
 #include "fs/base/layout.h"
@@ -122,16 +121,6 @@ static uint64_t column_number(struct sync *sync, enum text text, int place)
 }
 
 /* ---- Both sides ---- */
-
-void sync_digest(struct bytes bytes, char ret_digest[SYNC_DIGEST])
-{
-	static const uint8_t key[16];
-	uint8_t digest[DIGEST_SIZE];
-
-	digest_make(key, bytes, digest);
-	for (size_t i = 0; i < DIGEST_SIZE; i++)
-		snprintf(ret_digest + 2 * i, 3, "%02x", digest[i]);
-}
 
 static int sync_exec(struct sync *sync, const char *sql)
 {
@@ -240,7 +229,7 @@ static int take_row(struct sync *sync, struct task *task)
 		return -ENOMEM;
 	snprintf(part->now, SYNC_STAMP, "%s", column(sync, PARTS, 1));
 	snprintf(part->known, SYNC_STAMP, "%s", column(sync, PARTS, 2));
-	snprintf(part->digest, SYNC_DIGEST, "%s", column(sync, PARTS, 3));
+	snprintf(part->digest, DIGEST_TEXT, "%s", column(sync, PARTS, 3));
 	part->lines = (int64_t)column_number(sync, PARTS, 4);
 	return 0;
 }
@@ -515,7 +504,7 @@ int sync_run(struct sync *sync)
 int sync_open(struct sync *sync)
 {
 	_cleanup_(freep) char *where = NULL;
-	char digest[SYNC_DIGEST];
+	char digest[DIGEST_TEXT];
 	uint64_t claude = 0;
 	int r = layout_find(sync->bucket, &sync->layout, &sync->base);
 
@@ -528,7 +517,7 @@ int sync_open(struct sync *sync)
 			   (int)sync->base.size, sync->base.data, sync->layout->name);
 	if (!where)
 		return -ENOMEM;
-	sync_digest(bytes_str(where), digest);
+	digest_show("", bytes_str(where), digest);
 	snprintf(sync->file, sizeof(sync->file), "%s%s-%.12s", kept_names, sync->layout->name,
 		 digest);
 	if (sqlite3_open_v2("", &sync->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, NULL) !=

@@ -13,10 +13,11 @@
 
 #include <semaphore.h>
 
+#include "backend/base/digest.h"
 #include "src/bucket/bucket.h"
 #include "src/exchange/copier.h"
 
-enum { SYNC_DIGEST = 33, SYNC_STAMP = S3_ETAG + 24, SYNC_TEXTS = 6 };
+enum { SYNC_STAMP = S3_ETAG + 24, SYNC_TEXTS = 6 };
 
 enum move {
 	MOVE_NONE,
@@ -32,7 +33,7 @@ struct part {
 	struct buf key; /* with the base, and a NUL that does not count */
 	/* Its stamps: of now, "" if it is not there, and of when both were the same, "": never. */
 	char now[SYNC_STAMP], known[SYNC_STAMP];
-	char digest[SYNC_DIGEST]; /* of the lines in the file, then */
+	char digest[DIGEST_TEXT]; /* of the lines in the file, then */
 	int64_t lines;
 	struct bytes here; /* if is_here */
 	struct buf there;  /* the object as the file has it, if fetched */
@@ -91,8 +92,6 @@ int sync_close(struct sync *sync);
 
 /* A part is the same on both sides now; with an empty known, both are gone. */
 int sync_keep(struct sync *sync, const struct task *task, const struct part *part);
-/* A short name for long bytes. */
-void sync_digest(struct bytes bytes, char ret_digest[SYNC_DIGEST]);
 /* What was not changed has the same stamp: "SIZE TIME" of a file, "SIZE ETAG" of an object.  "": it
  * is not there. */
 int sync_stamp(struct sync *sync, const char *path, char ret_stamp[SYNC_STAMP]);

@@ -619,7 +619,8 @@ def test_bad_objects_are_left_out_with_a_sentence_and_the_rest_comes(box):
         place.server.fault(lambda r: r.operation == "GET" and r.key.endswith("_4.json"), status=403,
                            code="InvalidObjectState")
         said = place.take(status=1)
-        for words in ("message_4.json: GET: it is archived","message_5.json: it is not JSON", "agent_big/agent.json: it is larger"):
+        for words in ("message_4.json: GET: it is archived", "message_5.json: it is not JSON",
+                      "agent_big/agent.json: it is larger"):
             assert words in said, said
         same(said.count("no file can have this name"), 2, said)
         same(sorted(path for path in place.files() if "@" not in path),
