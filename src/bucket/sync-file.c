@@ -251,6 +251,20 @@ static int add_new(struct task *task, struct bytes here)
 							(long long)now, random & 0xffffff);
 }
 
+/* Whether a text begins with the lines of the next part behind this one that is known. */
+static bool next_begins(const struct task *task, size_t i, struct bytes text)
+{
+	char digest[DIGEST_TEXT];
+	int64_t lines;
+
+	while (++i < task->count && !(*task->parts[i].known && task->parts[i].lines))
+		;
+	if (i == task->count)
+		return false;
+	digest_show("", cut_lines(&text, task->parts[i].lines, &lines), digest);
+	return strcmp(digest, task->parts[i].digest) == 0;
+}
+
 /* Which lines of the file belong to which object. */
 static int split(struct task *task)
 {
@@ -270,7 +284,8 @@ static int split(struct task *task)
 			/* Lines that another run has exported may be here already. */
 			r = part_fetch(task, part);
 			text = buf_bytes(&part->there);
-			part->is_here = r == 0 && text.size && bytes_starts_with(rest, text);
+			part->is_here = r == 0 && text.size && bytes_starts_with(rest, text) &&
+					!next_begins(task, i, rest);
 			cut_lines(&text, part->is_here ? INT64_MAX : 0, &part->lines);
 		}
 		part->here = cut_lines(&rest, part->lines, &lines);
@@ -399,8 +414,8 @@ static int part_finish(struct task *task, struct part *part, bool is_last)
 	else if (*part->now)
 		digest_show("", here, digest);
 	/* Of a file with many parts only the last one brings its new stamp. */
-	if (part->move == MOVE_SAME && !is_last && strcmp(part->now, part->known) == 0 &&
-	    strcmp(digest, part->digest) == 0)
+	if (part->move == MOVE_SAME && !(is_last && *task->stamp) &&
+	    strcmp(part->now, part->known) == 0 && strcmp(digest, part->digest) == 0)
 		return 0;
 	snprintf(part->known, SYNC_STAMP, "%s", part->now);
 	snprintf(part->digest, DIGEST_TEXT, "%s", digest);
@@ -411,7 +426,7 @@ static int part_finish(struct task *task, struct part *part, bool is_last)
 int task_finish(struct task *task)
 {
 	struct sync *sync = task->sync;
-	bool same = task->count;
+	bool same = task->count, settled = true;
 	const char *why = NULL;
 	int r = 0;
 
@@ -424,6 +439,11 @@ int task_finish(struct task *task)
 		return say_why(why, task->error);
 	if (r == 0 && !sync->up && !sync->dry)
 		r = write_local(task);
+	for (size_t i = 0; i < task->count; i++)
+		settled &= task->parts[i].move != MOVE_NONE && task->parts[i].move != MOVE_CONFLICT;
+	/* What is left for a run the other way is seen there: the file counts as changed. */
+	if (!settled || lines_whole(task->tail).size)
+		*task->stamp = '\0';
 	for (size_t i = 0; r == 0 && i < task->count; i++) {
 		same &= task->parts[i].move == MOVE_SAME && *task->parts[i].now;
 		r = part_finish(task, &task->parts[i], i + 1 == task->count);

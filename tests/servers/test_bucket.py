@@ -461,6 +461,29 @@ def test_parts_of_a_transcript_are_its_lines_and_new_lines_a_new_part(box):
         same(place.files()["p/s.jsonl"], text, "no line comes twice")
 
 
+def test_lines_that_are_the_same_in_two_parts_are_two_lines(box):
+    with place_of(box) as place:
+        base = "t/p/s/part-176000000000"
+        place.bucket[base + "5-000000.jsonl"] = Object(b"1\n")
+        place.take(url="s3://b/t")
+        place.do("append", place.store, "p/s.jsonl", stdin=b"2\n")
+        place.bucket[base + "4-000000.jsonl"] = Object(b"1\n")
+        place.take(url="s3://b/t")
+        same(place.files(), {"p/s.jsonl": b"1\n1\n2\n"}, "the file")
+        place.send(layout="claude-parts", url="s3://b/t")
+        same(parts_of(place, "t/p/s/"), [b"1\n", b"1\n", b"2\n"], "the parts")
+        # A part comes while another one has a change to be sent.
+        place.put("p/s.jsonl", b"1\n3\n2\n")
+        place.bucket["t/p/s/part-9000000000000-000000.jsonl"] = Object(b"4\n")
+        place.take(url="s3://b/t")
+        same(place.files(), {"p/s.jsonl": b"1\n3\n2\n4\n"}, "the file")
+        place.send(layout="claude-parts", url="s3://b/t")
+        same(parts_of(place, "t/p/s/"), [b"1\n", b"3\n", b"2\n", b"4\n"], "the parts")
+        place.operations()
+        place.send(layout="claude-parts", url="s3://b/t")
+        same(set(place.operations()), {"LIST"}, "nothing is left to do")
+
+
 def test_a_new_part_stands_behind_all_others_whatever_is_in_their_names(box):
     with place_of(box) as place:
         base = "t/part-7/p/s/part-"
