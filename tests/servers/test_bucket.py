@@ -5,6 +5,7 @@ s3://BUCKET, against a server of the tests' own (bucket.py)."""
 
 import contextlib
 import hashlib
+import itertools
 import json
 import os
 import random
@@ -944,6 +945,95 @@ def test_two_runs_at_once_from_two_machines_lose_nothing(box):
             for path, datas in shared.items():
                 if who in datas:
                     same(files[path], datas[who], "files")
+
+
+class Three:
+    """What both runs do with one key, by three states: here, there, and when both were the same."""
+
+    here = there = known = None
+
+    def carry(self, source, target, drop):
+        """Whether it is a conflict."""
+        at, to = getattr(self, source), getattr(self, target)
+        if at is None and to is not None and not drop:
+            return False
+        if at == self.known:
+            return False
+        if to == self.known:
+            setattr(self, target, at)
+        elif at != to:
+            return True
+        self.known = at
+        return False
+
+
+def test_random_changes_on_both_sides_are_carried_over_as_three_states_say(box):
+    chance = random.Random(7)
+    with place_of(box) as place:
+        paths = [f"session_{name}/session.json" for name in "abcd"]
+        model = {path: Three() for path in paths}
+        place.take("--layout=strands")
+        for step in range(rounds("SESSFS_S3_STEPS", 25, 1000)):
+            for path in chance.sample(paths, chance.randrange(3)):
+                data = chance.choice([None, *(b'{"v": %d}' % n for n in range(3))])
+                if chance.randrange(2):
+                    model[path].there = data
+                    place.bucket.pop("/" + path, None)
+                    if data:
+                        place.bucket["/" + path] = Object(data)
+                elif data or model[path].here:
+                    model[path].here = data
+                    if data:
+                        place.put(path, data)
+                    else:
+                        place.do("rm", place.store, path)
+            up, drop = chance.randrange(2), chance.randrange(2)
+            sides = ("here", "there") if up else ("there", "here")
+            conflicts = sorted(path for path in paths if model[path].carry(*sides, drop))
+            verb = ["export"] if up else ["import"]
+            done = box.sessfs(*verb, "--layout=strands", *["--delete"][:drop], place.store, "s3://b",
+                              env=place.environment())
+            said = sorted(re.findall(r"s3://b//(\S+): it has changed", done.stderr.decode()))
+            same(said, conflicts, f"step {step}: {verb} {drop}")
+            same(place.files(), {p: m.here for p, m in model.items() if m.here}, f"step {step}")
+            same({key[1:]: data for key, data in place.objects().items()},
+                 {p: m.there for p, m in model.items() if m.there}, f"step {step}")
+
+
+def test_random_lines_and_parts_come_together_and_none_is_lost(box):
+    chance = random.Random(11)
+    with place_of(box) as place:
+        take = lambda: place.take("--layout=claude-parts", url="s3://b/t")
+        send = lambda: place.send(layout="claude-parts", url="s3://b/t")
+        count, made = itertools.count(), set()
+
+        def line():
+            made.add(b'{"n": %d}' % next(count))
+            return b'{"n": %d}\n' % max(int(text[6:-1]) for text in made)
+
+        place.put("p/s.jsonl", line())
+        send()
+        for step in range(rounds("SESSFS_S3_STEPS", 25, 1000)):
+            what = chance.randrange(4)
+            if what == 0:
+                place.do("append", place.store, "p/s.jsonl", stdin=line() + line())
+            elif what == 1:
+                key = f"t/p/s/part-{chance.randrange(10 ** 12, 3 * 10 ** 12)}-{step:06x}.jsonl"
+                place.bucket[key] = Object(line() + line())
+            elif what == 2:
+                take()
+            else:
+                send()
+        send()
+        take()
+        send()
+        lines = place.cat("p/s.jsonl").splitlines()
+        same(sorted(lines), sorted(made), "each line is there once")
+        same(b"".join(parts_of(place, "t/p/s/")).splitlines(), lines, "in the same order")
+        place.operations()
+        take()
+        send()
+        same(set(place.operations()), {"LIST"}, "nothing is left to do")
 
 
 # Backups
