@@ -105,54 +105,47 @@ static struct bytes cut_lines(struct bytes *text, int64_t most, int64_t *ret_lin
 /* 1, or -ENOMEM. */
 static int part_leave_out(const struct task *task, struct part *part, const char *why)
 {
-	part->why = str_printf("s3://%s/%s: %s, so it is left out", task->sync->bucket->name,
-			       part->key.data, why);
-	return part->why ? 1 : -ENOMEM;
-}
-
-static const char *part_etag(const struct part *part)
-{
-	return *part->now ? strchr(part->now, ' ') + 1 : "";
+	freep(&part->asked.why);
+	part->asked.why = str_printf("s3://%s/%s: %s, so it is left out", task->sync->bucket->name,
+				     part->key.data, why);
+	return part->asked.why ? 1 : -ENOMEM;
 }
 
 /* One request about the object, which gets the stamp of the answer: 0; 1: it is not there any more,
  * or is left out; -EEXIST: a condition does not hold; or -errno when going on is useless. */
-static int part_ask(struct task *task, struct part *part, struct s3_request *request)
+static int part_ask(struct task *task, struct part *part, struct s3_request request)
 {
 	const struct bucket *bucket = task->sync->bucket;
+	struct s3_request *asked = &part->asked;
 	int r;
 
-	request->key = part->key.data;
-	request->lane = task->lane;
-	r = bucket->ops->perform(bucket->s3, request);
+	s3_request_done(asked);
+	*asked = request;
+	asked->key = part->key.data;
+	asked->lane = task->lane;
+	r = bucket->ops->perform(bucket->s3, asked);
+	if (r == -EEXIST || r == -ENOENT) {
+		free(asked->why);
+		asked->why = NULL;
+	}
+	*part->now = '\0';
 	if (r == 0)
-		sync_stamp_object(request->size, request->etag, part->now);
-	else
-		*part->now = '\0';
-	if (r < 0 && r != -EEXIST && r != -ENOENT)
-		part->why = steal_ptr(request->why);
+		sync_stamp_object(asked->size, asked->etag, part->now);
 	return r == -ENOENT || r == -EFBIG || r == -EINVAL ? 1 : r;
 }
 
 /* The object as the file has it: as part_ask(). */
 static int part_fetch(struct task *task, struct part *part)
 {
-	_cleanup_(s3_request_done) struct s3_request request = { .method = "GET",
-								 .limit = OBJECT_MAX };
 	int r;
 
 	if (part->fetched)
 		return 0;
 	if (strtoull(part->now, NULL, 10) > OBJECT_MAX)
 		return part_leave_out(task, part, "it is larger than 256 MiB");
-	r = part_ask(task, part, &request);
-	if (r != 0)
-		return r;
-	buf_done(&part->there);
-	part->there = request.data;
-	request.data = (struct buf){ 0 };
-	part->modified = request.modified;
-	r = to_file(task->form, &part->there);
+	r = part_ask(task, part, (struct s3_request){ .method = "GET", .limit = OBJECT_MAX });
+	if (r == 0)
+		r = to_file(task->form, &part->asked.data);
 	part->fetched = r == 0;
 	return r == -EINVAL ? part_leave_out(task, part, "it is not JSON of this layout") : r;
 }
@@ -162,9 +155,9 @@ static int part_compare(struct task *task, struct part *part)
 {
 	int r = part_fetch(task, part);
 
-	part->move = r != 0					      ? MOVE_NONE :
-		     bytes_equal(buf_bytes(&part->there), part->here) ? MOVE_SAME :
-									MOVE_CONFLICT;
+	part->move = r != 0						   ? MOVE_NONE :
+		     bytes_equal(buf_bytes(&part->asked.data), part->here) ? MOVE_SAME :
+									     MOVE_CONFLICT;
 	return MIN(r, 0);
 }
 
@@ -173,22 +166,21 @@ static int part_send(struct task *task, struct part *part)
 {
 	const bool drops = part->move == MOVE_DROP;
 	_cleanup_(buf_done) struct buf array = { 0 };
-	_cleanup_(s3_request_done) struct s3_request request = { .method = drops ? "DELETE" : "PUT",
-								 .is_new = !*part->now,
-								 .match = *part->now ?
-										  part_etag(part) :
-										  NULL };
+	char stamp[SYNC_STAMP];
+	struct s3_request request = { .method = drops ? "DELETE" : "PUT", .is_new = !*part->now };
 	int r = 0;
 
+	snprintf(stamp, sizeof(stamp), "%s", part->now);
+	request.match = *stamp ? strchr(stamp, ' ') + 1 : NULL;
 	if (!drops && !is_sound(task->form, part->here))
 		return part_leave_out(task, part, "its file is not JSON");
-	if (r == 0 && !drops && task->form == FORM_LIST)
+	if (!drops && task->form == FORM_LIST)
 		r = to_array(part->here, &array);
 	if (!drops)
 		request.body = task->form == FORM_LIST ? buf_bytes(&array) : part->here;
 	if (r == 0)
-		r = part_ask(task, part, &request);
-	if (r != -EEXIST && (drops || !(r == 1 && request.status == 404)))
+		r = part_ask(task, part, request);
+	if (r != -EEXIST && (drops || !(r == 1 && part->asked.status == 404)))
 		return r;
 	/* Another one was faster, or our own first try was carried out and its answer lost. */
 	part->fetched = false;
@@ -207,18 +199,22 @@ static enum move part_judge(const struct sync *sync, const struct part *part)
 
 	if (part->is_here)
 		digest_show("", part->here, digest);
-	const bool here_changed = strcmp(digest, part->digest) != 0;
-	const bool there_changed = strcmp(part->now, part->known) != 0;
-	const bool source = sync->up ? part->is_here : *part->now;
-	const bool target = sync->up ? *part->now : part->is_here;
+	/* Of the source, and of the target. */
+	const struct {
+		bool is_there, changed;
+	} here = { part->is_here, strcmp(digest, part->digest) != 0 },
+	  there = { *part->now, strcmp(part->now, part->known) != 0 },
+	  from = sync->up ? here : there, to = sync->up ? there : here;
 
-	if (!source && target && !sync->drop)
+	if (!from.is_there && to.is_there && !sync->drop)
 		return MOVE_NONE;
-	if (sync->up ? !here_changed : !there_changed)
-		return source && !here_changed && !there_changed ? MOVE_SAME : MOVE_NONE;
-	if (sync->up ? !there_changed : !here_changed)
-		return source ? MOVE_BRING : MOVE_DROP;
-	return source && target ? MOVE_COMPARE : source || target ? MOVE_CONFLICT : MOVE_SAME;
+	if (!from.changed)
+		return from.is_there && !to.changed ? MOVE_SAME : MOVE_NONE;
+	if (!to.changed)
+		return from.is_there ? MOVE_BRING : MOVE_DROP;
+	return from.is_there && to.is_there ? MOVE_COMPARE :
+	       from.is_there || to.is_there ? MOVE_CONFLICT :
+					      MOVE_SAME;
 }
 
 /* The object of a file that has none yet, or of lines that no part has. */
@@ -283,7 +279,7 @@ static int split(struct task *task)
 		} else if (!*part->known) {
 			/* Lines that another run has exported may be here already. */
 			r = part_fetch(task, part);
-			text = buf_bytes(&part->there);
+			text = buf_bytes(&part->asked.data);
 			part->is_here = r == 0 && text.size && bytes_starts_with(rest, text) &&
 					!next_begins(task, i, rest);
 			cut_lines(&text, part->is_here ? INT64_MAX : 0, &part->lines);
@@ -307,7 +303,7 @@ void task_ask(struct task *task)
 		struct part *part = &task->parts[i];
 
 		part->replaces = part->is_here && *part->now;
-		part->move = part->why ? MOVE_NONE : part_judge(sync, part);
+		part->move = part->asked.why ? MOVE_NONE : part_judge(sync, part);
 		if (part->move == MOVE_COMPARE)
 			r = part_compare(task, part);
 		else if (!sync->dry && sync->up &&
@@ -315,7 +311,7 @@ void task_ask(struct task *task)
 			r = part_send(task, part);
 		else if (!sync->dry && part->move == MOVE_BRING)
 			r = part_fetch(task, part);
-		if (part->why || (r == 1 && !sync->up))
+		if (part->asked.why || (r == 1 && !sync->up))
 			part->move = MOVE_NONE;
 	}
 	task->error = MIN(r, 0);
@@ -343,10 +339,10 @@ static int write_local(struct task *task)
 
 		changes |= comes || part->move == MOVE_DROP;
 		stays |= comes || is_kept;
-		modified = comes ? MAX(modified, part->modified) : modified;
+		modified = comes ? MAX(modified, part->asked.modified) : modified;
 		if (comes || is_kept)
 			r = buf_append_bytes(&content,
-					     comes ? buf_bytes(&part->there) : part->here);
+					     comes ? buf_bytes(&part->asked.data) : part->here);
 	}
 	if (r < 0 || !changes)
 		return r;
@@ -398,7 +394,7 @@ static int part_finish(struct task *task, struct part *part, bool is_last)
 {
 	struct sync *sync = task->sync;
 	const bool comes = part->move == MOVE_BRING && !sync->up;
-	struct bytes here = comes ? buf_bytes(&part->there) : part->here;
+	struct bytes here = comes ? buf_bytes(&part->asked.data) : part->here;
 	char digest[DIGEST_TEXT] = "";
 
 	sync->counts[SYNC_CREATED] += part->move == MOVE_BRING && !part->replaces;
@@ -420,7 +416,7 @@ static int part_finish(struct task *task, struct part *part, bool is_last)
 	snprintf(part->known, SYNC_STAMP, "%s", part->now);
 	snprintf(part->digest, DIGEST_TEXT, "%s", digest);
 	cut_lines(&here, INT64_MAX, &part->lines);
-	return sync_keep(sync, task, part);
+	return sync_keep(sync, part, task->stamp);
 }
 
 int task_finish(struct task *task)
@@ -431,8 +427,8 @@ int task_finish(struct task *task)
 	int r = 0;
 
 	for (size_t i = 0; r == 0 && i < task->count; i++) {
-		why = task->parts[i].why ? task->parts[i].why : why;
-		if (task->parts[i].why && !task->error)
+		why = task->parts[i].asked.why ? task->parts[i].asked.why : why;
+		if (task->parts[i].asked.why && !task->error)
 			r = copier_refuse(&sync->copier, "%s", why);
 	}
 	if (task->error)

@@ -196,8 +196,7 @@ void task_done(struct task *task)
 {
 	for (size_t i = 0; i < task->count; i++) {
 		buf_done(&task->parts[i].key);
-		buf_done(&task->parts[i].there);
-		free(task->parts[i].why);
+		s3_request_done(&task->parts[i].asked);
 	}
 	free(task->parts);
 	free(task->path);
@@ -288,23 +287,8 @@ static int flush_lines(struct sync *sync)
 	return r < 0 ? say_why(NULL, r) : 0;
 }
 
-int sync_keep(struct sync *sync, const struct task *task, const struct part *part)
-{
-	const char *key = part->key.data + sync->base.size;
-	char lines[24];
-	int r;
-
-	snprintf(lines, sizeof(lines), "%lld", (long long)part->lines);
-	r = sync_ask(sync, KNOW, task->path, key, part->known, part->digest, lines, task->stamp,
-		     NULL);
-	sync->lines++;
-	if (r == 0)
-		r = buf_printf(&sync->news, "%s\t%s\t%s\t%s\t%s\n", key, part->known, part->digest,
-			       lines, task->stamp);
-	return r == 0 && sync->news.size >= FLUSH ? flush_lines(sync) : r;
-}
-
-static int read_line(struct sync *sync, char *line)
+/* What one says is known from now on. */
+static int take_line(struct sync *sync, char *line)
 {
 	char *fields[LINE_FIELDS];
 	_cleanup_(buf_done) struct buf path = { 0 };
@@ -320,6 +304,18 @@ static int read_line(struct sync *sync, char *line)
 		return r == -ENOMEM ? r : 0;
 	return sync_ask(sync, KNOW, path.data, fields[0], fields[1], fields[2], fields[3],
 			fields[4], NULL);
+}
+
+int sync_keep(struct sync *sync, const struct part *part, const char *stamp)
+{
+	_cleanup_(freep) char *line =
+		str_printf("%s\t%s\t%s\t%lld\t%s", part->key.data + sync->base.size, part->known,
+			   part->digest, (long long)part->lines, stamp);
+	int r = line ? buf_printf(&sync->news, "%s\n", line) : -ENOMEM;
+
+	if (r == 0)
+		r = take_line(sync, line);
+	return r == 0 && sync->news.size >= FLUSH ? flush_lines(sync) : r;
 }
 
 /* Unless nobody has written any since they were read. */
@@ -346,7 +342,7 @@ static int read_lines(struct sync *sync)
 		for (char *line = text.data, *end; r == 0 && line < text.data + whole; line = end) {
 			end = (char *)memchr(line, '\n', whole) + 1;
 			end[-1] = '\0';
-			r = read_line(sync, line);
+			r = take_line(sync, line);
 		}
 		buf_consume(&text, whole);
 	} while (r == 0 && before);

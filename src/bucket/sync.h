@@ -36,10 +36,10 @@ struct part {
 	char digest[DIGEST_TEXT]; /* of the lines in the file, then */
 	int64_t lines;
 	struct bytes here; /* if is_here */
-	struct buf there;  /* the object as the file has it, if fetched */
-	time_t modified;
+	/* The last one about it: its data is the object as the file has it, if fetched; why says
+	 * that it is left out, or what ends all. */
+	struct s3_request asked;
 	bool is_here, fetched, replaces;
-	char *why; /* it is left out, or what ends all */
 	enum move move;
 };
 
@@ -90,8 +90,9 @@ int sync_run(struct sync *sync);
 /* 0, or -errno after a sentence. */
 int sync_close(struct sync *sync);
 
-/* A part is the same on both sides now; with an empty known, both are gone. */
-int sync_keep(struct sync *sync, const struct task *task, const struct part *part);
+/* A part is the same on both sides now; with an empty known, both are gone.  The stamp is that of
+ * its file. */
+int sync_keep(struct sync *sync, const struct part *part, const char *stamp);
 /* What was not changed has the same stamp: "SIZE TIME" of a file, "SIZE ETAG" of an object.  "": it
  * is not there. */
 int sync_stamp(struct sync *sync, const char *path, char ret_stamp[SYNC_STAMP]);

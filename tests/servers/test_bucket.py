@@ -987,12 +987,15 @@ def test_random_changes_on_both_sides_are_carried_over_as_three_states_say(box):
                         place.put(path, data)
                     else:
                         place.do("rm", place.store, path)
+            wrong = chance.choice(["GET", "PUT", "DELETE", "LIST"])
+            place.server.fault(lambda request, wrong=wrong: request.operation == wrong,
+                               **chance.choice([{"lose": True}, {"status": 503}, {"cut": 20}]))
             up, drop = chance.randrange(2), chance.randrange(2)
             sides = ("here", "there") if up else ("there", "here")
             conflicts = sorted(path for path in paths if model[path].carry(*sides, drop))
             verb = ["export"] if up else ["import"]
-            done = box.sessfs(*verb, "--layout=strands", *["--delete"][:drop], place.store, "s3://b",
-                              env=place.environment())
+            done = box.sessfs(*verb, "--layout=strands", *["--delete"][:drop], place.store,
+                              "s3://b", env=place.environment())
             said = sorted(re.findall(r"s3://b//(\S+): it has changed", done.stderr.decode()))
             same(said, conflicts, f"step {step}: {verb} {drop}")
             same(place.files(), {p: m.here for p, m in model.items() if m.here}, f"step {step}")
