@@ -361,6 +361,10 @@ enum backend_flags {
 	BACKEND_BEGUN = 1 << 5,
 	/* A snapshot for orphan_list(), with BACKEND_ANYWAY. */
 	BACKEND_ORPHANS = 1 << 6,
+	/* A snapshot for lists and sums, with BACKEND_ANYWAY: where a store cannot show a past
+	 * state, each read may be of a later one than the read before.  -ESTALE only in the middle
+	 * of rows that were replaced, and then for these alone. */
+	BACKEND_LATEST = 1 << 7,
 };
 
 typedef int backend_row_fn(void *arg, int64_t index, struct bytes data);

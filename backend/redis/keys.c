@@ -66,9 +66,10 @@ static int read_rows(struct backend *backend, struct backend_snapshot *snapshot,
 	bool more = wanted.most > 0;
 	int r = 0;
 
-	while (r == 0 && more) {
+	for (bool goes_on = false; r == 0 && more; goes_on = true) {
 		_cleanup_(reading_done) struct reading reading = reading_in(backend, snapshot);
 
+		reading.goes_on = goes_on;
 		r = ask_rows(&reading, session, key, &wanted);
 		if (r == 0)
 			r = hand_rows(&reading, session, key, &wanted, &more, fn, arg);

@@ -37,9 +37,9 @@ static int snapshot_start(struct backend_snapshot *snapshot, int64_t n)
 	return snapshot->error;
 }
 
-int reading_ask(struct reading *reading)
+static int read_once(struct reading *reading)
 {
-	struct backend_snapshot *snapshot = reading->snapshot;
+	const struct backend_snapshot *snapshot = reading->snapshot;
 	struct redis *store = reading->store;
 	struct words *head = &reading->call.head;
 	const int64_t known =
@@ -47,8 +47,8 @@ int reading_ask(struct reading *reading)
 	char flags[4] = "-";
 	int r;
 
-	if (snapshot->error < 0)
-		return snapshot->error;
+	words_done(head);
+	reply_done(&reading->reply);
 	if (snapshot->flags & BACKEND_ANYWAY)
 		strcat(flags, "y");
 	if (snapshot->flags & BACKEND_PAST)
@@ -62,9 +62,21 @@ int reading_ask(struct reading *reading)
 	for (size_t i = 0; i < reading->call.gate_count; i++)
 		words_number(head, reading->call.gates[i]);
 	r = redis_call(store, &reading->call, &reading->reply);
-	if (r == 0)
-		r = redis_status(store, &reading->reply);
-	if (r == -ESTALE)
+	return r < 0 ? r : redis_status(store, &reading->reply);
+}
+
+int reading_ask(struct reading *reading)
+{
+	struct backend_snapshot *snapshot = reading->snapshot;
+	const bool latest = snapshot->flags & BACKEND_LATEST;
+	int r = snapshot->error < 0 ? snapshot->error : read_once(reading);
+
+	if (r == -ESTALE && latest && !reading->goes_on) {
+		snapshot->n = -1;
+		snapshot->clip_count = 0;
+		r = read_once(reading);
+	}
+	if (r == -ESTALE && !latest)
 		snapshot->error = r;
 	if (r < 0 || snapshot->n >= 0)
 		return r;

@@ -29,6 +29,7 @@ struct reading {
 	struct backend_snapshot *snapshot;
 	struct call call; /* which has the requests */
 	struct reply reply;
+	bool goes_on; /* what it reads belongs to what was read before */
 };
 
 struct reading reading_in(struct backend *backend, struct backend_snapshot *snapshot);

@@ -24,8 +24,8 @@
  * depends on was moved by one of another mount that this mount has not read.
  *
  * There are no snapshots.  The first read of one takes the number of the last commit; each further
- * one is -ESTALE if what it reads was changed by a later one.  Rows that were only added since are
- * cut off (snapshot_clip()).
+ * one is -ESTALE if what it reads was changed by a later one, or begins the snapshot anew
+ * (BACKEND_LATEST).  Rows that were only added since are cut off (snapshot_clip()).
  *
  * A commit whose connection was lost is sent again, as it was: each connection is a lane, whose
  * transactions are numbered, and the server remembers the last one of each with its answer.  So it

@@ -60,7 +60,11 @@ static int check(const char *store, const struct options *options)
 		return r == -EIO && backend_has_path(store) ? CHECK_VIOLATED : CHECK_NOT_RUN;
 	r = store_check(store, backend, print_finding, NULL, &result);
 	if (r < 0) {
-		log_error("cannot finish the check of %s: %s", store, strerror(-r));
+		log_error("cannot finish the check of %s: %s", store,
+			  r == -EBUSY ?
+				  "it is written to all the time, and its server shows no past "
+				  "state" :
+				  strerror(-r));
 		return CHECK_NOT_RUN;
 	}
 	if (say_finish() < 0)

@@ -42,7 +42,8 @@ static void await_trash(struct gc *gc)
 	for (int i = 0; i < AWAIT_TIMES && !stop_wanted(); i++) {
 		const struct backend_ops *ops = gc->backend->ops;
 		struct backend_snapshot *snapshot;
-		int r = ops->snapshot_begin(gc->backend, BACKEND_ANYWAY, &snapshot);
+		int r = ops->snapshot_begin(gc->backend, BACKEND_ANYWAY | BACKEND_LATEST,
+					    &snapshot);
 
 		if (r < 0)
 			return;
@@ -66,7 +67,8 @@ void gc_forget_items(struct gc *gc)
 static int read_trash(struct gc *gc)
 {
 	struct backend_snapshot *snapshot;
-	int r = gc->backend->ops->snapshot_begin(gc->backend, BACKEND_ANYWAY, &snapshot);
+	int r = gc->backend->ops->snapshot_begin(gc->backend, BACKEND_ANYWAY | BACKEND_LATEST,
+						 &snapshot);
 
 	gc_forget_items(gc);
 	if (r < 0)

@@ -141,7 +141,8 @@ static int read_sessions(struct gc *gc, struct backend_snapshot *snapshot)
 static int read_all(struct gc *gc)
 {
 	struct backend_snapshot *snapshot;
-	int r = gc->backend->ops->snapshot_begin(gc->backend, BACKEND_ANYWAY, &snapshot);
+	int r = gc->backend->ops->snapshot_begin(gc->backend, BACKEND_ANYWAY | BACKEND_LATEST,
+						 &snapshot);
 
 	if (r < 0)
 		return r;

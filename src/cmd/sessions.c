@@ -179,7 +179,7 @@ static int read_more(struct sessions *sessions, struct row *row)
 
 	if (!sessions->json && !sessions->titles)
 		return 0;
-	r = backend->ops->snapshot_begin(backend, BACKEND_ANYWAY, &snapshot);
+	r = backend->ops->snapshot_begin(backend, BACKEND_ANYWAY | BACKEND_LATEST, &snapshot);
 	if (r < 0)
 		return r;
 	if (sessions->json)
@@ -290,7 +290,8 @@ static int list_folder(struct sessions *sessions, struct bytes session,
 {
 	struct backend *backend = sessions->questions.backend;
 	struct folder folder = { .sessions = sessions, .rest = *stat };
-	int r = backend->ops->snapshot_begin(backend, BACKEND_ANYWAY, &folder.snapshot);
+	int r = backend->ops->snapshot_begin(backend, BACKEND_ANYWAY | BACKEND_LATEST,
+					     &folder.snapshot);
 
 	if (r < 0)
 		return r;

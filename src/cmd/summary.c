@@ -49,7 +49,7 @@ static int ask_rows(struct backend *backend, struct summary_questions *questions
 {
 	struct asking asking = { .questions = questions };
 	struct backend_snapshot *snapshot;
-	int r = backend->ops->snapshot_begin(backend, BACKEND_ANYWAY, &snapshot);
+	int r = backend->ops->snapshot_begin(backend, BACKEND_ANYWAY | BACKEND_LATEST, &snapshot);
 
 	if (r < 0)
 		return r;
@@ -94,7 +94,7 @@ static int find_path(const struct summary_questions *questions, struct bytes ses
 {
 	struct backend *backend = questions->backend;
 	struct backend_snapshot *snapshot;
-	int r = backend->ops->snapshot_begin(backend, BACKEND_ANYWAY, &snapshot);
+	int r = backend->ops->snapshot_begin(backend, BACKEND_ANYWAY | BACKEND_LATEST, &snapshot);
 
 	if (r < 0)
 		return r;
@@ -153,7 +153,8 @@ int summary_is_going(const struct summary_questions *questions, struct bytes ses
 {
 	struct going going = { .backend = questions->backend };
 	struct backend_node node;
-	int r = going.backend->ops->snapshot_begin(going.backend, BACKEND_ANYWAY, &going.snapshot);
+	int r = going.backend->ops->snapshot_begin(going.backend, BACKEND_ANYWAY | BACKEND_LATEST,
+						   &going.snapshot);
 
 	if (r < 0)
 		return r;

@@ -261,7 +261,11 @@ static int transfer_between(const struct copy *copy, struct backend *from,
 	r = transfer_run(&transfer, from, snapshot, to);
 	progress_end(&progress);
 	if (r < 0 && r != -EINTR)
-		log_error("cannot copy %s: %s", copy->from, strerror(-r));
+		log_error("cannot copy %s: %s", copy->from,
+			  r == -ESTALE ?
+				  "it was written to meanwhile, and its server shows no past "
+				  "state; 'sessfs export' copies each file as it is by then" :
+				  strerror(-r));
 	return r;
 }
 

@@ -92,7 +92,8 @@ static int look_at_key(void *arg, struct bytes session, struct bytes key,
 
 static int begin(struct looking *looking)
 {
-	return looking->backend->ops->snapshot_begin(looking->backend, BACKEND_ANYWAY,
+	return looking->backend->ops->snapshot_begin(looking->backend,
+						     BACKEND_ANYWAY | BACKEND_LATEST,
 						     &looking->snapshot);
 }
 

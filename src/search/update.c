@@ -143,6 +143,9 @@ static int read_key(struct updating *updating, struct bytes session, struct byte
 	if (r == 0)
 		r = backend_row_read_times(backend, updating->walk.snapshot, session, key, from,
 					   false, UINT64_MAX, on_row, updating);
+	/* What was replaced meanwhile is read the next time. */
+	if (r == -ESTALE)
+		return set_key(updating, -1, NULL);
 	return r < 0 && r != -ENOENT ? r : set_key(updating, generation, &stat);
 }
 

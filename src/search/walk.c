@@ -73,7 +73,8 @@ int walk_bring_up(struct walk *walk)
 	int r;
 
 	do {
-		r = backend->ops->snapshot_begin(backend, BACKEND_ANYWAY, &walk->snapshot);
+		r = backend->ops->snapshot_begin(backend, BACKEND_ANYWAY | BACKEND_LATEST,
+						 &walk->snapshot);
 		if (r < 0)
 			break;
 		walk->late = false;

@@ -78,7 +78,8 @@ int store_session_paths(const char *store, const struct options *options, const 
 	if (r == 0)
 		r = store_settings(backend, &settings, NULL);
 	if (r == 0)
-		r = backend->ops->snapshot_begin(backend, BACKEND_ANYWAY, &snapshot);
+		r = backend->ops->snapshot_begin(backend, BACKEND_ANYWAY | BACKEND_LATEST,
+						 &snapshot);
 	if (r < 0)
 		return r;
 	r = session_paths(backend, snapshot, settings.value[SETTING_LAYOUT], bytes_str(name), fn,

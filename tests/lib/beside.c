@@ -42,11 +42,20 @@ static int open_and_save(int number)
 {
 	struct sessfs *handle;
 	char name[16];
+	int r;
 
 	snprintf(name, sizeof(name), "session%d", number);
-	if (sessfs_open(path_of_store(), NULL, SESSFS_CREATE, &handle) < 0)
+	/* The one that makes the store may wait for a busy disk for longer than its lock is waited
+	 * for. */
+	do
+		r = sessfs_open(path_of_store(), NULL, SESSFS_CREATE, &handle);
+	while (r == -EBUSY);
+	if (r < 0)
 		return complain("open");
-	if (sessfs_save(handle, name, "k", "1", 1) < 0)
+	do
+		r = sessfs_save(handle, name, "k", "1", 1);
+	while (r == -EBUSY);
+	if (r < 0)
 		return complain("save");
 	sessfs_close(handle);
 	return 0;

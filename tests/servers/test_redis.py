@@ -10,6 +10,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import resp  # noqa: E402
@@ -401,6 +402,39 @@ def test_a_mount_begins_while_others_write(box):
         done.set()
         for thread in threads:
             thread.join()
+
+
+def test_what_asks_for_many_sessions_answers_beside_writers(box):
+    """There is no moment in which nothing that such a command reads is changed."""
+    server = resp.start(box)
+    service = Service(server.connect())
+    for i in range(50):
+        service.save_list(f"s{i}", "m", ['"word"'])
+    mount = box.mount(store=server.url())
+    done = threading.Event()
+
+    def change():
+        for i in itertools.count():
+            if done.is_set():
+                break
+            service.save_list(f"s{i % 50}", "m", ['"word"'] * (i % 7 + 1))
+            time.sleep(0.005)
+
+    thread = threading.Thread(target=change)
+    thread.start()
+    try:
+        for words in (["sessions", "--titles"], ["stats"], ["search", "-n", "1"],
+                      ["gc", "--dry-run", "--older-than=1d"]):
+            result = box.sessfs(words[0], *words[1:], server.url(),
+                                *(["word"] if words[0] == "search" else []))
+            same((words, result.returncode, result.stderr), (words, 0, b""))
+        folder = os.path.join(box.new_folder(), "out")
+        box.sessfs("export", server.url(), folder, check=True)
+        same(sorted(os.listdir(folder)), sorted(f"s{i}" for i in range(50)))
+    finally:
+        done.set()
+        thread.join()
+    mount.check()
 
 
 def test_a_full_server_takes_nothing_and_lets_go(box):

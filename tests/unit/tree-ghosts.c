@@ -7,6 +7,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "tests/unit/rounds.h"
 #include "tests/unit/world.h"
 
 enum { MANY = 600 }; /* rows of the list: more than lie between two marks */
@@ -108,10 +109,14 @@ static void try_attack(const struct ghost_kind *kind, const char *format, bool o
 
 SqliteStore(ghosts, whose_rows_another_program_changes_leave_them_to_it)
 {
+	const bool all = rounds("SESSFS_GHOSTS", false, true);
+
 	make_dir("t");
 	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++)
 		for (size_t j = 0; j < ARRAY_SIZE(attacks); j++)
 			for (unsigned opened = 0; opened < 2; opened++) {
+				if (opened != (i + j) % 2 && !all)
+					continue;
 				if (looked_up("s") < 0)
 					make_dir("s");
 				if (strchr(kinds[i].key, '/') && looked_up("s/a") < 0)

@@ -23,7 +23,7 @@
 #include "tests/vfs/place.h"
 
 enum {
-	CUTS = 16, /* in `make check` */
+	CUTS = 8, /* in `make check` */
 	CUTS_SOAK = 400,
 };
 
@@ -446,6 +446,14 @@ static unsigned accidents(void)
 	return (unsigned)rounds("SESSFS_PAST_CUTS", CUTS, CUTS_SOAK);
 }
 
+/* A number below size, in the i-th of count parts of them. */
+static uint64_t some_of(uint64_t *state, unsigned i, unsigned count, uint64_t size)
+{
+	const uint64_t from = size * i / count, to = size * (i + 1) / count;
+
+	return from + random_below(state, MAX(to - from, 1));
+}
+
 ParameterizedTestParameters(past, is_whole_or_absent_after_a_kill_and_a_loss_of_power)
 {
 	return every_act();
@@ -468,7 +476,7 @@ ParameterizedTest(const int *number, past, is_whole_or_absent_after_a_kill_and_a
 	for (unsigned i = 0; i < accidents(); i++) {
 		const size_t kill = random_below(&state, 2);
 		const struct shim_cut cut = {
-			.at = random_below(&state, shim_log_size(log) + 1),
+			.at = some_of(&state, i, accidents(), shim_log_size(log) + 1),
 			.pattern = kill ? SHIM_KEEP_ALL : random_below(&state, SHIM_PATTERNS),
 			.seed = random_next(&state),
 		};
@@ -509,7 +517,7 @@ ParameterizedTest(const int *number, past, is_whole_or_absent_after_a_full_disk,
 	for (unsigned i = 0; i < accidents() / 2; i++) {
 		int r;
 
-		fault.nth = 1 + random_below(&state, calls);
+		fault.nth = 1 + some_of(&state, i, accidents() / 2, calls);
 		snprintf(judging.trying, sizeof(judging.trying),
 			 "%s, full from write %" PRIu64 " of %" PRIu64 " on", judging.act->name,
 			 fault.nth, calls);
