@@ -271,7 +271,8 @@ enum backend_op_type {
 	BACKEND_PAST_MERGE, /* ino, session, key, at, to: what was changed at times between these,
 			      * both inclusive, counts as one change, at the last one */
 	BACKEND_PAST_FORGET, /* ino, session, key, at: what was kept until then or before goes, and
-			      * with INT64_MAX also that there was any */
+			      * with INT64_MAX also that there was any; to: but for so many of the
+			      * oldest records, on SQLite, where a full disk may need that */
 	BACKEND_OP_TYPES,
 };
 

@@ -125,6 +125,13 @@ void batch_past_forget(struct batch *batch, const struct backend_node *node)
 	    .at = INT64_MAX);
 }
 
+void batch_past_shed(struct batch *batch, const struct backend_node *node, uint64_t ino,
+		     int64_t left)
+{
+	PUT(batch, BACKEND_PAST_FORGET, .ino = ino, .session = node->session, .key = node->key,
+	    .at = INT64_MAX, .to = left);
+}
+
 void batch_past_none(struct batch *batch, struct bytes session, struct bytes key)
 {
 	PUT(batch, BACKEND_PAST_NOTE, .session = session, .key = key, .parent = PAST_NONE,

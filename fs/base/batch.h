@@ -65,6 +65,9 @@ void batch_key_move(struct batch *batch, const struct backend_node *from,
 		    const struct backend_node *to);
 /* What was kept of the key goes, for good. */
 void batch_past_forget(struct batch *batch, const struct backend_node *node);
+/* The same of hidden rows (ino not 0) or others, but for so many of the oldest records. */
+void batch_past_shed(struct batch *batch, const struct backend_node *node, uint64_t ino,
+		     int64_t left);
 /* No row of a key was there before, or was since a file was removed. */
 void batch_past_none(struct batch *batch, struct bytes session, struct bytes key);
 void batch_past_gone(struct batch *batch, const struct backend_node *node, int64_t removed);

@@ -86,6 +86,25 @@ static int shed_chunks_part(struct tree *tree, struct backend_node *node, int64_
 	return batch_commit(&batch, tree->backend, BACKEND_FREES);
 }
 
+static int shed_records(struct tree *tree, const struct backend_node *node, uint64_t ino,
+			int64_t left)
+{
+	_cleanup_(batch_done) struct batch batch = { 0 };
+
+	batch_past_shed(&batch, node, ino, left);
+	return batch_commit(&batch, tree->backend, BACKEND_ANYWAY | BACKEND_FREES);
+}
+
+static int shed_past_part(struct tree *tree, struct backend_node *node, int64_t from)
+{
+	return shed_records(tree, node, 0, from);
+}
+
+static int shed_trashed_past_part(struct tree *tree, struct backend_node *node, int64_t from)
+{
+	return shed_records(tree, node, node->ino, from);
+}
+
 /* Its rows are hidden. */
 static int shed_trashed_part(struct tree *tree, struct backend_node *node, int64_t from)
 {
@@ -93,6 +112,32 @@ static int shed_trashed_part(struct tree *tree, struct backend_node *node, int64
 
 	batch_hidden_delete(&batch, node->ino, from);
 	return batch_commit(&batch, tree->backend, BACKEND_ANYWAY | BACKEND_FREES);
+}
+
+static int count_record(void *arg, const struct backend_past *past)
+{
+	int64_t *count = arg;
+
+	(void)past;
+	++*count;
+	return 0;
+}
+
+/* What was kept of a file, too. */
+static int shed_past(struct tree *tree, struct backend_node *node, uint64_t ino)
+{
+	const struct backend_past_key key = { ino, node->session, node->key };
+	_cleanup_(view_end) struct view view = { 0 };
+	int64_t count = 0;
+	int r = view_begin(tree, BACKEND_ANYWAY, &view);
+
+	if (r == 0)
+		r = backend_past_list(view.backend, view.snapshot, &key, INT64_MIN, count_record,
+				      &count);
+	view_end(&view);
+	return r < 0 ? r :
+		       shed_parts(tree, node, 0, count - 1,
+				  ino ? shed_trashed_past_part : shed_past_part);
 }
 
 static int shed_rows(struct tree *tree, struct backend_node *node)
@@ -127,7 +172,17 @@ int shed_hidden(struct tree *tree, const struct backend_node *node)
 		r = shed_rows(tree, &copy);
 	if (r == 0 && (node->kind == BACKEND_ORDINARY || (node->flags & BACKEND_DRAFT)))
 		r = shed_chunks(tree, &copy, 0);
+	/* With what was kept of the parts, when there was room for that. */
+	if (r == 0 && kind_is_state(node->kind) && node->key.data)
+		r = shed_past(tree, &copy, 0);
 	return r;
+}
+
+int shed_kept(struct tree *tree, const struct backend_node *node)
+{
+	struct backend_node copy = *node;
+
+	return shed_past(tree, &copy, 0);
 }
 
 int shed_trashed(struct tree *tree, const struct backend_node *node)
@@ -147,6 +202,8 @@ int shed_trashed(struct tree *tree, const struct backend_node *node)
 		r = shed_parts(tree, &copy, 0, mark.index, shed_trashed_part);
 	if (r == 0 || r == -ENOENT)
 		r = shed_chunks(tree, &copy, 0);
+	if (r == 0 && node->key.data)
+		r = shed_past(tree, &copy, node->ino);
 	return r;
 }
 

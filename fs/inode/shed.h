@@ -9,6 +9,8 @@
 
 /* Of a file without a name: all. */
 int shed_hidden(struct tree *tree, const struct backend_node *node);
+/* What was kept of a file, as above. */
+int shed_kept(struct tree *tree, const struct backend_node *node);
 /* Of a file in the trash: all. */
 int shed_trashed(struct tree *tree, const struct backend_node *node);
 /* Of a file that is about to be cut to size (a list: to 0), which others see getting shorter. */

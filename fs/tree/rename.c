@@ -24,6 +24,7 @@
 #include "fs/inode/aparts.h"
 #include "fs/inode/commit.h"
 #include "fs/inode/quota.h"
+#include "fs/inode/shed.h"
 #include "fs/inode/trashed.h"
 #include "fs/tree/attr.h"
 #include "fs/tree/place.h"
@@ -269,6 +270,11 @@ static void past_forget(struct tree *tree, const struct backend_node *node)
 	batch_past_forget(&batch, node);
 	batch_past_none(&batch, node->session, node->key);
 	r = batch_commit(&batch, tree->backend, BACKEND_ANYWAY | BACKEND_FREES);
+	if (r == -ENOSPC) {
+		r = shed_kept(tree, node);
+		if (r == 0)
+			r = batch_commit(&batch, tree->backend, BACKEND_ANYWAY | BACKEND_FREES);
+	}
 	if (r < 0)
 		log_warning("the history of a file that another user has replaced stays: %s",
 			    strerror(-r));

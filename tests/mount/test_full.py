@@ -333,6 +333,52 @@ class Greedy(Other):
     )
 
 
+def keeps_and_unlinks(box, count, kept):
+    with disk(box, size=SIZE // 2) as small:
+        same(errno_of(append, small.at("l.jsonl"), lines(count)), 0, "an append")
+        os.truncate(small.at("l.jsonl"), 0)
+        append(small.at("l.jsonl"), lines(1))
+        question = "SELECT count(*) FROM {} WHERE state_key = 'l'"
+        same(small.mount.sql(question.format("sessfs_past"))[0][0] >= count, kept, "it is kept")
+        fill_list(small.at("more.jsonl"))
+        greedy = Greedy(small.folder + "/elsewhere")
+        try:
+            os.unlink(small.at("l.jsonl"))
+            for table in (TABLE, "sessfs_past"):
+                eventually(lambda: small.mount.sql(question.format(table)) == [(0,)],
+                           "the rows are deleted")
+        finally:
+            greedy.end()
+        os.unlink(small.folder + "/elsewhere")
+        has_room(small)
+
+
+def test_deletions_need_no_room_for_what_was_kept_either(box):
+    """The history of a list, which goes with it, is larger than the log may become; one that the
+    database could not take any more is not kept."""
+    keeps_and_unlinks(box, 3000, True)
+    keeps_and_unlinks(box, 6000, False)
+
+
+def test_what_was_kept_of_another_user_s_file_goes_also_then(box):
+    with disk(box, size=SIZE // 2) as small:
+        append(small.at("l.jsonl"), lines(3000))
+        os.truncate(small.at("l.jsonl"), 0)
+        append(small.at("l.jsonl"), lines(2))
+        os.chmod(small.at("l.jsonl"), 0o600)
+        os.chown(small.at("l.jsonl"), 1000, 1000)
+        append(small.at("new.jsonl"), lines(1))
+        fill_list(small.at("more.jsonl"))
+        greedy = Greedy(small.folder + "/elsewhere")
+        try:
+            os.rename(small.at("new.jsonl"), small.at("l.jsonl"))
+            same(small.mount.sql("SELECT count(*) FROM sessfs_past WHERE state_key = 'l' "
+                                 "AND what = 0"), [(0,)], "rows that were kept")
+        finally:
+            greedy.end()
+        same(read(small.at("l.jsonl")), lines(1), "the list")
+
+
 def test_deletions_need_no_room_that_another_program_could_take(box):
     with disk(box, size=SIZE // 2) as small:
         fill_list(small.at("l.jsonl"))

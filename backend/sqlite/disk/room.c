@@ -195,6 +195,7 @@ int sqlite_room_check(struct sqlite *store, uint64_t bytes)
 {
 	struct room room;
 	uint64_t need;
+	bool kept;
 
 	if (!has_database(store))
 		return 0;
@@ -203,14 +204,17 @@ int sqlite_room_check(struct sqlite *store, uint64_t bytes)
 	if (check_quota(store) < 0)
 		return -ENOSPC;
 	store->room.written += bytes;
-	if (bytes < store->room.allowance) {
+	kept = store->room.kept;
+	store->room.kept = false;
+	if (bytes < store->room.allowance && !kept) {
 		store->room.allowance -= bytes;
 		return 0;
 	}
 	store->room.allowance = 0;
 	if (!room_look(store, &room))
 		return 0;
-	need = room.growth + store->room.written + SLACK;
+	/* A copy is in new pages, which the log gets first. */
+	need = room.growth + store->room.written + (kept ? room.growth : 0) + SLACK;
 	store->room.nearly_full =
 		room.free < need + SQLITE_WRITER_CACHE_KIB * 1024ULL + store->room.size;
 	if (store->room.nearly_full && room.free < need && check_closely(store, &room) < 0)

@@ -187,17 +187,19 @@ static int turn_key(struct sqlite_conn *conn, enum sqlite_sql sql, const struct 
 	return sqlite_conn_finish(conn, statement);
 }
 
-static int forget(struct sqlite_conn *conn, const struct backend_past_key *key, int64_t until)
+/* number: until when it was kept; SQL_PAST_SHED: how many records stay. */
+static int forget(struct sqlite_conn *conn, enum sqlite_sql sql, const struct backend_past_key *key,
+		  int64_t number)
 {
 	int r = 0;
-	sqlite3_stmt *statement = sqlite_conn_take(conn, SQL_PAST_FORGET, &r);
+	sqlite3_stmt *statement = sqlite_conn_take(conn, sql, &r);
 
 	if (!statement)
 		return r;
 	sqlite3_bind_int64(statement, 1, sqlite_clip(key->ino));
 	sqlite_bind_text(statement, 2, key->session);
 	sqlite_bind_text(statement, 3, key->key);
-	sqlite3_bind_int64(statement, 4, until);
+	sqlite3_bind_int64(statement, 4, number);
 	return sqlite_conn_finish(conn, statement);
 }
 
@@ -214,7 +216,7 @@ static int keep_move(struct sqlite_conn *conn, const struct backend_op *op, int6
 		return turn_key(conn, SQL_PAST_MOVE, op);
 	r = keep(conn, to.session, to.key, INT64_MIN, INT64_MAX, until);
 	if (r == 0)
-		r = forget(conn, &from, INT64_MAX);
+		r = forget(conn, SQL_PAST_FORGET, &from, INT64_MAX);
 	return r < 0 ? r : note(conn, &to, PAST_NONE, INT64_MIN, INT64_MAX, until);
 }
 
@@ -241,7 +243,12 @@ int sqlite_past_keep(struct sqlite_conn *conn, const struct backend_op *op, cons
 
 	if (op->type > BACKEND_HIDDEN_DELETE || store->mode != MODE_WHOLE)
 		return 0;
-	if (store->backend.forgets || store->writer_triggers || store->writer_forgets)
+	if (store->backend.forgets || store->writer_forgets)
+		return go_along(conn, op);
+	if (op->type == BACKEND_ROW_PUT || op->type == BACKEND_ROW_DELETE ||
+	    op->type == BACKEND_KEY_MOVE)
+		conn->store->room.kept = true;
+	if (store->writer_triggers)
 		return go_along(conn, op);
 	if (op->type == BACKEND_ROW_INSERT && !op->created && store->layout.has_created)
 		return 0;
@@ -347,7 +354,9 @@ int sqlite_past_apply(struct sqlite_conn *conn, const struct backend_op *op, con
 	case BACKEND_PAST_MERGE:
 		return merge(conn, op);
 	case BACKEND_PAST_FORGET:
-		r = forget(conn, &key, op->at);
+		if (op->to)
+			return forget(conn, SQL_PAST_SHED, &key, op->to);
+		r = forget(conn, SQL_PAST_FORGET, &key, op->at);
 		return r < 0 || op->at == INT64_MAX || !sqlite3_changes(conn->db) ?
 			       r :
 			       note(conn, &key, PAST_MERGED, INT64_MIN, op->at, op->at + 1);

@@ -68,6 +68,8 @@ SQL(SQL_PAST_MERGED, "SELECT min(item_index) FROM sessfs_past WHERE " PAST_OF " 
 SQL(SQL_PAST_UNMERGED, "DELETE FROM sessfs_past WHERE " PAST_OF " AND until BETWEEN ?4 AND ?5 AND "
 	"what = 3")
 SQL(SQL_PAST_FORGET, "DELETE FROM sessfs_past WHERE " PAST_OF " AND until <= ?4")
+SQL(SQL_PAST_SHED, "DELETE FROM sessfs_past WHERE n IN (SELECT n FROM sessfs_past WHERE " PAST_OF
+	" ORDER BY n LIMIT -1 OFFSET ?4)")
 
 SQL(SQL_PAST_LIST, "SELECT n, what, item_index, last_index, until, pid, bytes, created_at FROM "
 	"sessfs_past WHERE " PAST_OF " AND until > ?4 ORDER BY n DESC")
