@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "backend/base/buf.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -143,6 +144,19 @@ int buf_printf(struct buf *buf, const char *format, ...)
 	va_end(args);
 	buf->size += (size_t)size;
 	return 0;
+}
+
+int buf_append_encoded(struct buf *buf, const char *text, const char *plain)
+{
+	int r = 0;
+
+	for (; r == 0 && text && *text; text++) {
+		if (isalnum((unsigned char)*text) || strchr("-._~", *text) || strchr(plain, *text))
+			r = buf_append_byte(buf, *text);
+		else
+			r = buf_printf(buf, "%%%02X", (unsigned)(unsigned char)*text);
+	}
+	return r;
 }
 
 static int hex_value(char digit)

@@ -78,6 +78,9 @@ int buf_append_str(struct buf *buf, const char *text);
 int buf_append_byte(struct buf *buf, char byte);
 /* A NUL stands behind it, which is not counted. */
 int buf_printf(struct buf *buf, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* A text (NULL: none) in which only letters, digits, the bytes of "-._~" and those of plain stand
+ * for themselves, the others as %XX. */
+int buf_append_encoded(struct buf *buf, const char *text, const char *plain);
 /* The bytes that a text with %XX stands for; -EINVAL: a % without two hexadecimal digits. */
 int buf_append_decoded(struct buf *buf, struct bytes text);
 /* size bytes of value zero. */

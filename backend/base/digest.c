@@ -2,6 +2,7 @@
 #include "backend/base/digest.h"
 
 #include <endian.h>
+#include <stdio.h>
 #include <string.h>
 
 struct state {
@@ -79,4 +80,14 @@ void digest_make(const uint8_t key[16], struct bytes data, uint8_t ret_digest[DI
 	put_half(&s, ret_digest);
 	s.v[1] ^= 0xdd;
 	put_half(&s, ret_digest + 8);
+}
+
+void digest_show(const char *key, struct bytes data, char ret_text[DIGEST_TEXT])
+{
+	uint8_t digest[DIGEST_SIZE], bytes[16] = { 0 };
+
+	memcpy(bytes, key, strnlen(key, sizeof(bytes)));
+	digest_make(bytes, data, digest);
+	for (size_t i = 0; i < DIGEST_SIZE; i++)
+		snprintf(ret_text + 2 * i, 3, "%02x", digest[i]);
 }

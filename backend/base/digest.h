@@ -13,8 +13,10 @@
 
 #include "backend/base/buf.h"
 
-enum { DIGEST_SIZE = 16 };
+enum { DIGEST_SIZE = 16, DIGEST_TEXT = 2 * DIGEST_SIZE + 1 };
 
 void digest_make(const uint8_t key[16], struct bytes data, uint8_t ret_digest[DIGEST_SIZE]);
+/* The same in hexadecimal digits; the key is text, of which the first 16 bytes count. */
+void digest_show(const char *key, struct bytes data, char ret_text[DIGEST_TEXT]);
 
 #endif

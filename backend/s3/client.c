@@ -86,39 +86,37 @@ static void credentials_done(struct s3 *s3)
 /* AssumeRoleWithWebIdentity: a token that a platform has put into a file, for credentials. */
 static int exchange(struct s3 *s3, const char *path, const char *role, char **ret_why)
 {
-	_cleanup_(buf_done) struct buf form = { 0 }, text = { 0 };
+	_cleanup_(buf_done) struct buf form = { 0 };
 	_cleanup_(fclosep) FILE *file = descriptor_stream(path);
-	_cleanup_(freep) char *named = environment("AWS_ENDPOINT_URL_STS");
+	_cleanup_(freep) char *named = environment("AWS_ENDPOINT_URL_STS"), *expires = NULL;
 	_cleanup_(freep) char *url =
 		named ? str_printf("%s/", named) :
 			str_printf("https://sts.%s.amazonaws.com/", s3->region);
-	_cleanup_(s3_request_done) struct s3_request request = { .method = "POST",
-								 .url = url,
-								 .lane = S3_LANES };
 	char token[16384];
 
 	if (!url || !file || fscanf(file, "%16383s", token) != 1)
 		return str_explain(ret_why, -EACCES, "cannot read the token in %s", path);
-	const struct s3_pair pairs[S3_PAIRS] = {
-		{ "Action", BYTES("AssumeRoleWithWebIdentity") },
-		{ "RoleArn", bytes_str(role) },
-		{ "RoleSessionName", BYTES("sessfs") },
-		{ "Version", BYTES("2011-06-15") },
-		{ "WebIdentityToken", bytes_str(token) },
-	};
-	int r = s3_encode_pairs(pairs, &form);
+	const struct s3_pair pairs[S3_PAIRS] = { { "RoleArn", role },
+						 { "RoleSessionName", "sessfs" },
+						 { "Version", "2011-06-15" },
+						 { "WebIdentityToken", token } };
+	int r = buf_append_str(&form, "Action=AssumeRoleWithWebIdentity");
 
-	request.body = buf_bytes(&form);
+	if (r == 0)
+		r = s3_encode_pairs(pairs, '&', &form);
+	_cleanup_(s3_request_done) struct s3_request request = {
+		.method = "POST", .url = url, .lane = S3_LANES, .body = buf_bytes(&form)
+	};
+
 	if (r == 0)
 		r = s3_perform(s3, &request);
 	for (size_t i = 0; r == 0 && i < CREDENTIALS; i++) {
-		buf_clear(&text);
-		r = s3_text(buf_bytes(&request.data), texts[i].element, &text);
-		s3->credentials[i] = r == 0 ? strdup(text.data) : NULL;
+		s3->credentials[i] = s3_text(buf_bytes(&request.data), texts[i].element);
+		r = s3->credentials[i] ? 0 : -EACCES;
 	}
-	buf_clear(&text);
-	if (r == 0 && s3_text(buf_bytes(&request.data), "Expiration", &text) == 0)
-		s3->expires = moment_read(text.data);
+	if (r == 0)
+		expires = s3_text(buf_bytes(&request.data), "Expiration");
+	s3->expires = expires ? moment_read(expires) : 0;
 	if (r == 0 || r == -EINTR)
 		return r;
 	credentials_done(s3);

@@ -33,97 +33,102 @@ static bool next_element(struct bytes *xml, const char *name, struct bytes *ret_
 static char read_entity(const char **at)
 {
 	static const char *const entities[] = { "amp;&", "lt;<", "gt;>", "quot;\"", "apos;'" };
-	char byte = '&', *end;
+	char *end;
 
 	for (size_t i = 0; i < ARRAY_SIZE(entities); i++) {
 		const size_t size = strlen(entities[i]) - 1;
 
-		if (strncmp(*at + 1, entities[i], size) == 0) {
+		if (strncmp(*at, entities[i], size) == 0) {
 			*at += size;
 			return entities[i][size];
 		}
 	}
-	if (strncmp(*at, "&#", 2) == 0) {
-		byte = (char)((*at)[2] == 'x' ? strtoul(*at + 3, &end, 16) :
-						strtoul(*at + 2, &end, 10));
-		*at = end;
-	}
-	return byte;
+	if (**at != '#')
+		return '&';
+	const long byte = strtol(*at + 1 + ((*at)[1] == 'x'), &end, (*at)[1] == 'x' ? 16 : 10);
+
+	*at = end + (*end == ';');
+	return (char)byte;
 }
 
-int s3_text(struct bytes xml, const char *name, struct buf *text)
+char *s3_text(struct bytes xml, const char *name)
 {
-	struct bytes content;
-	int r = next_element(&xml, name, &content) ? 0 : -ENOENT;
+	struct bytes content = { 0 };
+	char *text = next_element(&xml, name, &content) ? bytes_dup(content) : NULL, *to = text;
 
-	for (const char *at = content.data; r == 0 && at < content.data + content.size; at++)
-		r = buf_append_byte(text, *at == '&' ? read_entity(&at) : *at);
-	return r < 0 ? r : buf_printf(text, "%s", "");
+	for (const char *at = text; at && *at;) {
+		const char byte = *at++;
+
+		*to++ = byte == '&' ? read_entity(&at) : byte;
+	}
+	if (text)
+		*to = '\0';
+	return text;
 }
 
 void s3_unquote(const char *text, char ret_etag[S3_ETAG])
 {
+	const char *weak = strncmp(text, "W/", 2) == 0 ? "W/" : "";
+
+	text += strlen(weak);
 	text += *text == '"';
-	snprintf(ret_etag, S3_ETAG, "%.*s", (int)strcspn(text, "\""), text);
+	snprintf(ret_etag, S3_ETAG, "%s%.*s", weak, (int)strcspn(text, "\""), text);
 }
 
 static int take_object(struct bytes xml, bool encoded, s3_object_fn *fn, void *arg)
 {
-	_cleanup_(buf_done) struct buf key = { 0 }, etag = { 0 }, size = { 0 };
-	char unquoted[S3_ETAG], *decoded;
-	struct s3_object object = { .etag = unquoted };
-	int length = 0, r = s3_text(xml, "Key", &key);
+	_cleanup_(freep) char *name = s3_text(xml, "Key"), *etag = s3_text(xml, "ETag"),
+			      *size = s3_text(xml, "Size");
+	_cleanup_(buf_done) struct buf key = { 0 };
+	char unquoted[S3_ETAG];
+	int r;
 
-	if (r == 0)
-		r = s3_text(xml, "ETag", &etag);
-	if (r == 0)
-		r = s3_text(xml, "Size", &size);
-	if (r < 0)
-		return r == -ENOENT ? -EBADMSG : r;
+	if (!name || !etag || !size)
+		return -EBADMSG;
 	/* In an encoded listing, a blank is a plus sign. */
-	for (char *at = key.data; encoded && (at = strchr(at, '+'));)
+	for (char *at = name; encoded && (at = strchr(at, '+'));)
 		*at = ' ';
-	decoded = encoded ? curl_easy_unescape(NULL, key.data, (int)key.size, &length) : NULL;
-	object.key = encoded ? bytes_make(decoded, (size_t)length) : buf_bytes(&key);
-	object.size = strtoull(size.data, NULL, 10);
-	s3_unquote(etag.data, unquoted);
-	r = encoded && !decoded ? -ENOMEM : fn(arg, &object);
-	curl_free(decoded);
-	return r;
-}
-
-/* token: where the page begins; gets the next one, or nothing. */
-static int take_page(struct bytes page, s3_object_fn *fn, void *arg, struct buf *token)
-{
-	_cleanup_(buf_done) struct buf encoding = { 0 }, truncated = { 0 };
-	struct bytes rest = page, object;
-	int r = s3_text(page, "IsTruncated", &truncated);
-
-	buf_clear(token);
-	if (r == 0 && strcmp(truncated.data, "true") == 0)
-		r = s3_text(page, "NextContinuationToken", token);
+	r = encoded ? buf_append_decoded(&key, bytes_str(name)) : buf_append_str(&key, name);
+	if (r == 0)
+		r = buf_append_byte(&key, '\0');
 	if (r < 0)
-		return r == -ENOENT ? -EBADMSG : r;
-	r = s3_text(page, "EncodingType", &encoding);
-	if (r == -ENOENT)
-		r = 0;
-	while (r == 0 && next_element(&rest, "Contents", &object))
-		r = take_object(object, encoding.size, fn, arg);
+		return r == -EINVAL ? -EBADMSG : r;
+	s3_unquote(etag, unquoted);
+	/* No request can name a key with a NUL. */
+	return strlen(key.data) + 1 < key.size ?
+		       0 :
+		       fn(arg, &(struct s3_object){ key.data, unquoted, strtoull(size, NULL, 10) });
+}
+
+/* *token is where the page begins; gets the next one, or NULL. */
+static int take_page(struct bytes page, s3_object_fn *fn, void *arg, char **token)
+{
+	_cleanup_(freep) char *encoding = s3_text(page, "EncodingType"),
+			      *truncated = s3_text(page, "IsTruncated");
+	const bool more = truncated && strcmp(truncated, "true") == 0;
+	struct bytes object;
+	int r = 0;
+
+	free(*token);
+	*token = more ? s3_text(page, "NextContinuationToken") : NULL;
+	if (!truncated || (more && !(*token && **token)))
+		return -EBADMSG;
+	while (r == 0 && next_element(&page, "Contents", &object))
+		r = take_object(object, encoding && *encoding, fn, arg);
 	return r;
 }
 
-int s3_list(struct s3 *s3, struct bytes prefix, s3_object_fn *fn, void *arg, char **ret_why)
+int s3_list(struct s3 *s3, const char *prefix, s3_object_fn *fn, void *arg, char **ret_why)
 {
-	_cleanup_(buf_done) struct buf token = { 0 };
+	_cleanup_(freep) char *token = NULL;
 	int r;
 
 	do {
 		_cleanup_(s3_request_done) struct s3_request request = {
 			.method = "GET",
-			.query = { { "continuation-token",
-				     { token.size ? token.data : NULL, token.size } },
-				   { "encoding-type", BYTES("url") },
-				   { "list-type", BYTES("2") },
+			.query = { { "continuation-token", token },
+				   { "encoding-type", "url" },
+				   { "list-type", "2" },
 				   { "prefix", prefix } }
 		};
 
@@ -132,7 +137,7 @@ int s3_list(struct s3 *s3, struct bytes prefix, s3_object_fn *fn, void *arg, cha
 			*ret_why = steal_ptr(request.why);
 		if (r == 0)
 			r = take_page(buf_bytes(&request.data), fn, arg, &token);
-	} while (r == 0 && token.size);
+	} while (r == 0 && token);
 	if (r == -EBADMSG)
 		r = str_explain(ret_why, -EIO, "s3://%s: %s has answered with no list of objects",
 				s3->bucket, s3->place);

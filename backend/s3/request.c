@@ -28,48 +28,30 @@ struct attempt {
 	CURL *curl;
 	struct buf url;
 	struct curl_slist *headers;
-	struct buf code, message; /* of the server's error */
+	char *code, *message; /* of the server's error, or NULL */
 };
 
 static void attempt_done(struct attempt *attempt)
 {
 	buf_done(&attempt->url);
-	buf_done(&attempt->code);
-	buf_done(&attempt->message);
+	free(attempt->code);
+	free(attempt->message);
 	curl_slist_free_all(attempt->headers);
 }
 
 /* ---- Making it ---- */
 
-/* Encoded; in a path, slashes stay. */
-static int encode(struct bytes text, bool is_path, struct buf *to)
+int s3_encode_pairs(const struct s3_pair *pairs, char before, struct buf *text)
 {
-	/* A size of 0 would be that of a string. */
-	char *encoded = text.size ? curl_easy_escape(NULL, text.data, (int)text.size) : NULL;
-	int r = text.size && !encoded ? -ENOMEM : 0;
-
-	for (const char *at = encoded; r == 0 && at && *at; at++) {
-		const bool slash = is_path && strncmp(at, "%2F", 3) == 0;
-
-		r = buf_append_byte(to, slash ? '/' : *at);
-		at += slash ? 2 : 0;
-	}
-	curl_free(encoded);
-	return r;
-}
-
-int s3_encode_pairs(const struct s3_pair *pairs, struct buf *text)
-{
-	const char *before = "";
 	int r = 0;
 
 	for (size_t i = 0; r == 0 && i < S3_PAIRS && pairs[i].name; i++) {
-		if (!pairs[i].value.data)
+		if (!pairs[i].value)
 			continue;
-		r = buf_printf(text, "%s%s=", before, pairs[i].name);
-		before = "&";
+		r = buf_printf(text, "%c%s=", before, pairs[i].name);
+		before = '&';
 		if (r == 0)
-			r = encode(pairs[i].value, false, text);
+			r = buf_append_encoded(text, pairs[i].value, "");
 	}
 	return r;
 }
@@ -86,13 +68,11 @@ static int attempt_url(struct attempt *attempt)
 			buf_printf(url, "%.*s%s.%s/", (int)(s3->host - s3->place), s3->place,
 				   s3->bucket, s3->host);
 
-	if (r == 0 && request->key)
-		r = encode(bytes_str(request->key), true, url);
-	if (r == 0 && request->query[0].name)
-		r = buf_append_byte(url, '?');
 	if (r == 0)
-		r = s3_encode_pairs(request->query, url);
-	return r < 0 ? r : buf_printf(url, "%s", "");
+		r = buf_append_encoded(url, request->key, "/");
+	if (r == 0)
+		r = s3_encode_pairs(request->query, '?', url);
+	return r < 0 ? r : buf_append_byte(url, '\0');
 }
 
 static int attempt_header(struct attempt *attempt, const char *name, const char *value)
@@ -102,6 +82,27 @@ static int attempt_header(struct attempt *attempt, const char *name, const char 
 
 	attempt->headers = list ? list : attempt->headers;
 	return list ? 0 : -ENOMEM;
+}
+
+/* What the caller wants, and not to wait for leave to send a body. */
+static int attempt_headers(struct attempt *attempt)
+{
+	const struct s3_request *request = attempt->request;
+	char text[S3_ETAG + 2];
+	int r = attempt_header(attempt, "Expect:", "");
+
+	if (r == 0 && request->is_new)
+		r = attempt_header(attempt, "If-None-Match: ", "*");
+	snprintf(text, sizeof(text), "\"%s\"", request->match ? request->match : "");
+	if (r == 0 && request->match && *request->match && strncmp(request->match, "W/", 2) != 0)
+		r = attempt_header(attempt, "If-Match: ", text);
+	snprintf(text, sizeof(text), "%llu-%llu", (unsigned long long)request->from,
+		 (unsigned long long)(request->from + request->length - 1));
+	if (r == 0 && request->length)
+		r = attempt_header(attempt, "Range: bytes=", text);
+	if (r == 0 && request->hash)
+		r = attempt_header(attempt, "x-amz-meta-sha256: ", request->hash);
+	return r;
 }
 
 /* With credentials, which libcurl copies. */
@@ -153,8 +154,7 @@ static int on_progress(void *arg, curl_off_t total, curl_off_t now, curl_off_t u
 static void attempt_options(struct attempt *attempt)
 {
 	const struct s3_request *request = attempt->request;
-	const bool sends =
-		strcmp(request->method, "PUT") == 0 || strcmp(request->method, "POST") == 0;
+	const bool sends = *request->method == 'P'; /* PUT or POST */
 	CURL *curl = attempt->curl;
 
 	curl_easy_setopt(curl, CURLOPT_URL, attempt->url.data);
@@ -174,17 +174,16 @@ static void attempt_options(struct attempt *attempt)
 	curl_easy_setopt(curl, CURLOPT_HTTPHEADER, attempt->headers);
 	curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, on_body);
 	curl_easy_setopt(curl, CURLOPT_WRITEDATA, request);
-	if (strcmp(request->method, "HEAD") == 0)
-		curl_easy_setopt(curl, CURLOPT_NOBODY, 1L);
-	else
-		curl_easy_setopt(curl, CURLOPT_MAXFILESIZE_LARGE, (curl_off_t)request->limit);
+	/* On a connection that was used before, libcurl itself tries again, and does not say so. */
+	curl_easy_setopt(curl, CURLOPT_FRESH_CONNECT,
+			 (long)(request->hash || strcmp(request->method, "POST") == 0));
+	curl_easy_setopt(curl, CURLOPT_NOBODY, (long)(strcmp(request->method, "HEAD") == 0));
 	if (sends) {
 		curl_easy_setopt(curl, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)request->body.size);
 		curl_easy_setopt(curl, CURLOPT_POSTFIELDS,
 				 request->body.data ? request->body.data : "");
 	}
-	if (sends || strcmp(request->method, "DELETE") == 0)
-		curl_easy_setopt(curl, CURLOPT_CUSTOMREQUEST, request->method);
+	curl_easy_setopt(curl, CURLOPT_CUSTOMREQUEST, request->method);
 }
 
 /* ---- What came of it ---- */
@@ -241,12 +240,13 @@ static int attempt_explain(struct attempt *attempt)
 		{ "ExpiredToken", "the credentials have expired", -EACCES },
 		{ "InvalidToken", "the session token is not valid", -EACCES },
 		{ "AccessDenied", "these credentials have no right to do that", -EACCES },
+		{ "InvalidObjectState", "it is archived", -EINVAL },
 		{ "PreconditionFailed", "it is not as it was", -EEXIST },
 		{ "ConditionalRequestConflict", "it is not as it was", -EEXIST },
 	};
 	struct s3_request *request = attempt->request;
 	const int status = request->status;
-	const char *code = attempt->code.data ? attempt->code.data : "";
+	const char *code = attempt->code ? attempt->code : "";
 	const char *region = answer_header(attempt, "x-amz-bucket-region");
 	const time_t there = curl_getdate(answer_header(attempt, "date"), NULL);
 	_cleanup_(freep) char *what =
@@ -276,7 +276,7 @@ static int attempt_explain(struct attempt *attempt)
 			   status >= 500 || status == 429 ? -EIO :
 							    -EINVAL,
 			   "%s: the server answers %d %s %s", what, status, code,
-			   attempt->message.data ? attempt->message.data : "");
+			   attempt->message ? attempt->message : "");
 }
 
 /* 1: another try may help. */
@@ -290,7 +290,7 @@ static int attempt_judge(struct attempt *attempt, CURLcode result)
 
 	if (result == CURLE_ABORTED_BY_CALLBACK)
 		return -EINTR;
-	if (result == CURLE_FILESIZE_EXCEEDED || result == CURLE_WRITE_ERROR)
+	if (result == CURLE_WRITE_ERROR)
 		return str_explain(&request->why, -EFBIG, "s3://%s/%s is larger than was said",
 				   attempt->s3->bucket, request->key ? request->key : "");
 	if (result != CURLE_OK)
@@ -299,16 +299,16 @@ static int attempt_judge(struct attempt *attempt, CURLcode result)
 				   curl_easy_strerror(result));
 	/* A multipart upload may fail after its status was sent. */
 	if (request->status >= 300 || strcmp(request->method, "POST") == 0) {
-		s3_text(data, "Code", &attempt->code);
-		s3_text(data, "Message", &attempt->message);
+		attempt->code = s3_text(data, "Code");
+		attempt->message = s3_text(data, "Message");
 	}
-	if (request->status / 100 == 2 && !attempt->code.size)
+	if (request->status / 100 == 2 && !attempt->code)
 		return strstr(answer_header(attempt, "content-encoding"), "aws-chunked") ?
 			       unframe(&request->data) :
 			       0;
 	r = attempt_explain(attempt);
 	return request->status < 300 || request->status >= 500 || request->status == 429 ||
-			       bytes_equal(buf_bytes(&attempt->code), BYTES("RequestTimeout")) ?
+			       (attempt->code && strcmp(attempt->code, "RequestTimeout") == 0) ?
 		       1 :
 		       r;
 }
@@ -332,11 +332,8 @@ static int try_once(struct s3 *s3, struct s3_request *request, long *ret_after)
 		*curl = curl_easy_init();
 	attempt.curl = *curl;
 	r = *curl ? attempt_url(&attempt) : -ENOMEM;
-	/* Not to wait for leave to send a body. */
 	if (r == 0)
-		r = attempt_header(&attempt, "Expect:", "");
-	for (size_t i = 0; r == 0 && i < S3_HEADERS && request->headers[i]; i++)
-		r = attempt_header(&attempt, request->headers[i], "");
+		r = attempt_headers(&attempt);
 	if (r == 0 && !request->url)
 		r = attempt_sign(&attempt);
 	if (r < 0)
@@ -348,7 +345,9 @@ static int try_once(struct s3 *s3, struct s3_request *request, long *ret_after)
 	curl_easy_getinfo(*curl, CURLINFO_FILETIME_T, &modified);
 	curl_easy_getinfo(*curl, CURLINFO_RETRY_AFTER, &after);
 	request->status = (int)status;
-	request->size = (uint64_t)MAX(size, 0);
+	request->size = request->body.size ? request->body.size :
+			size < 0	   ? request->data.size :
+					     (uint64_t)size;
 	request->modified = modified;
 	s3_unquote(answer_header(&attempt, "etag"), request->etag);
 	snprintf(request->sha256, S3_HASH, "%s", answer_header(&attempt, "x-amz-meta-sha256"));
@@ -357,7 +356,8 @@ static int try_once(struct s3 *s3, struct s3_request *request, long *ret_after)
 }
 
 /* False: to stop. */
-static bool pause_before(const struct s3 *s3, unsigned try, long least)
+static bool pause_before(const struct s3 *s3, const struct s3_request *request, unsigned try,
+			 long least)
 {
 	const long most = MIN(PAUSE_MS << MIN(try, 12), PAUSE_MAX_MS);
 	const struct timespec step = { .tv_nsec = 20000000 };
@@ -366,7 +366,7 @@ static bool pause_before(const struct s3 *s3, unsigned try, long least)
 
 	(void)!getrandom(&chance, sizeof(chance), 0);
 	for (left = MAX(most / 2 + (long)chance % (most / 2), least); left > 0; left -= 20) {
-		if (s3->stopped && s3->stopped())
+		if (!request->anyway && s3->stopped && s3->stopped())
 			return false;
 		nanosleep(&step, NULL);
 	}
@@ -380,8 +380,9 @@ int s3_perform(struct s3 *s3, struct s3_request *request)
 
 	request->limit = request->limit ? request->limit : S3_LIMIT;
 	for (unsigned try = 0; r == 1 && try < s3->tries; try++) {
-		if (try && (!pause_before(s3, try - 1, after) || request->anyway))
+		if (try && !pause_before(s3, request, try - 1, after))
 			return -EINTR;
+		request->tries = try + 1;
 		r = try_once(s3, request, &after);
 	}
 	return r == 1 ? -EIO : r;

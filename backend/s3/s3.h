@@ -36,45 +36,42 @@ struct s3_options {
 	bool (*stopped)(void); /* true: requests end with -EINTR */
 };
 
-enum {
-	S3_PAIRS = 5,
-	S3_HEADERS = 4,
-	S3_ETAG = 96,
-	S3_HASH = 65,
-	S3_LIMIT = 32 << 20,
-	S3_LANES = 32
-};
+enum { S3_PAIRS = 5, S3_ETAG = 96, S3_HASH = 65, S3_LIMIT = 32 << 20, S3_LANES = 32 };
 
 /* Borrowed; value is encoded when it is sent.  Without one, the pair is left out. */
 struct s3_pair {
 	const char *name; /* NULL: the end */
-	struct bytes value;
+	const char *value;
 };
 
 /* One request.  All else than what is set is zeros before; s3_request_done() releases it. */
 struct s3_request {
 	const char *method;
-	const char *key;		 /* borrowed, as it is; NULL: the bucket */
-	const char *url;		 /* another server's, unsigned; NULL: by key */
-	struct s3_pair query[S3_PAIRS];	 /* in the order of their names */
-	const char *headers[S3_HEADERS]; /* "name: value"; NULL: the end */
-	struct bytes body;		 /* of a PUT or POST, borrowed */
-	bool anyway;			 /* also when it is to stop */
-	unsigned lane;			 /* whose connection it uses */
-	uint64_t limit;			 /* bytes that an answer may have; 0: S3_LIMIT */
+	const char *key;		/* borrowed, as it is; NULL: the bucket */
+	const char *url;		/* another server's, unsigned; NULL: by key */
+	struct s3_pair query[S3_PAIRS]; /* in the order of their names */
+	bool is_new;			/* only if there is no object (If-None-Match) */
+	const char *match;		/* only if the object has this ETag, unless that is weak */
+	const char *hash;		/* SHA-256 of the object, to be kept beside it; or NULL */
+	struct bytes body;		/* of a PUT or POST, borrowed */
+	bool anyway;			/* also when it is to stop */
+	unsigned lane;			/* whose connection it uses */
+	uint64_t limit;			/* bytes that an answer may have; 0: S3_LIMIT */
+	uint64_t from, length;		/* only these bytes; length 0: all */
 	/* The answer: */
+	unsigned tries;	      /* how often it was sent, with a hash or by POST */
 	int status;	      /* HTTP's; 0: there was none */
 	struct buf data;      /* without the frame that a streamed upload may have left */
-	uint64_t size;	      /* its Content-Length, of a HEAD, too */
+	uint64_t size;	      /* of what was sent, or else its Content-Length, of a HEAD, too */
 	time_t modified;      /* -1: not known */
-	char etag[S3_ETAG];   /* without quotes, as everywhere */
-	char sha256[S3_HASH]; /* x-amz-meta-sha256, or "" */
+	char etag[S3_ETAG];   /* without quotes, as everywhere; "W/..." is a weak one */
+	char sha256[S3_HASH]; /* that was kept beside it, or "" */
 	char *why;	      /* a sentence when it has failed */
 };
 
 /* An object in a listing, borrowed. */
 struct s3_object {
-	struct bytes key;
+	const char *key;
 	const char *etag;
 	uint64_t size;
 };
@@ -93,11 +90,9 @@ struct s3_ops {
 	int (*perform)(struct s3 *s3, struct s3_request *request);
 	/* The objects whose keys begin with a prefix, page by page, in the server's order; fn
 	 * returns 0 to go on, and is called between two requests. */
-	int (*list)(struct s3 *s3, struct bytes prefix, s3_object_fn *fn, void *arg,
-		    char **ret_why);
-	/* The text of the first element of that name in an answer, appended with a NUL that does
-	 * not count; -ENOENT. */
-	int (*text)(struct bytes xml, const char *name, struct buf *text);
+	int (*list)(struct s3 *s3, const char *prefix, s3_object_fn *fn, void *arg, char **ret_why);
+	/* The text of the first element of that name in an answer, owned by the caller, or NULL. */
+	char *(*text)(struct bytes xml, const char *name);
 	/* SHA-256 of data and of what is in a file (-1: none), in hexadecimal digits: 0 or -errno.
 	 */
 	int (*sha256)(struct bytes data, int fd, char ret_text[S3_HASH]);

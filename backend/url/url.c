@@ -405,38 +405,23 @@ int url_parse(const char *text, struct url *ret_url, char **ret_why)
 	return 0;
 }
 
-/* Appends a text in which only letters, digits and these bytes stand for themselves. */
-static int append_text(struct buf *buf, const char *text, const char *as_they_are)
-{
-	int r = 0;
-
-	for (; r == 0 && text && *text; text++) {
-		if (isalnum((unsigned char)*text) || strchr("-._~", *text) ||
-		    strchr(as_they_are, *text))
-			r = buf_append_byte(buf, *text);
-		else
-			r = buf_printf(buf, "%%%02X", (unsigned)(unsigned char)*text);
-	}
-	return r;
-}
-
 static int append_place(struct buf *buf, const struct url *url)
 {
 	int r = buf_printf(buf, "%s://", url->scheme);
 
 	if (r == 0 && url->user)
-		r = append_text(buf, url->user, "");
+		r = buf_append_encoded(buf, url->user, "");
 	if (r == 0 && url->user)
 		r = buf_append_byte(buf, '@');
 	if (r == 0 && url->host && strchr(url->host, ':'))
 		r = buf_printf(buf, "[%s]", url->host);
 	else if (r == 0)
-		r = append_text(buf, url->host, "");
+		r = buf_append_encoded(buf, url->host, "");
 	if (r == 0 && url->port)
 		r = buf_printf(buf, ":%u", url->port);
 	if (r == 0)
 		r = buf_append_byte(buf, '/');
-	return r < 0 ? r : append_text(buf, url->database, "");
+	return r < 0 ? r : buf_append_encoded(buf, url->database, "");
 }
 
 /* all: also what does not tell one store from another. */
@@ -466,7 +451,7 @@ static int print(const struct url *url, bool all, char **ret_text)
 			continue;
 		r = buf_printf(&buf, "%c%s=", before, values[i].name);
 		if (r == 0)
-			r = append_text(&buf, values[i].value, "/:@");
+			r = buf_append_encoded(&buf, values[i].value, "/:@");
 		before = '&';
 	}
 	if (r == 0)

@@ -155,16 +155,14 @@ static int is_escaped(enum names_scope scope, struct bytes name)
 static int append_cut(struct bytes component, size_t limit, struct buf *name)
 {
 	/* The key is not secret; it separates these digests from other uses. */
-	static const uint8_t key[16] = "sessfs-cut-name";
-	uint8_t digest[DIGEST_SIZE];
+	static const char key[] = "sessfs-cut-name";
+	char digest[DIGEST_TEXT];
 	int r = escape(component, limit - CUT_SIZE, name);
 
 	if (r >= 0)
 		r = buf_append_bytes(name, cut_sign);
-	digest_make(key, component, digest);
-	for (size_t i = 0; r >= 0 && i < sizeof(digest); i++)
-		r = buf_printf(name, "%02x", digest[i]);
-	return r;
+	digest_show(key, component, digest);
+	return r < 0 ? r : buf_append_str(name, digest);
 }
 
 int names_encode(enum names_scope scope, struct bytes component, size_t limit, struct buf *name)

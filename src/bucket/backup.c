@@ -45,20 +45,18 @@ static void *twin_map(const struct twin *twin, uint64_t at, size_t size)
 /* All of the object, of one version, range by range: to the file, or compared with it, -EBADMSG. */
 static int twin_read(struct twin *twin, const struct s3_request *head, bool compare)
 {
-	_cleanup_(freep) char *match = str_printf("If-Match: \"%s\"", head->etag);
-	int r = match ? 0 : -ENOMEM;
+	int r = 0;
 
 	for (uint64_t at = 0; r == 0 && at < head->size; at += BLOCK) {
 		const size_t size = (size_t)MIN(BLOCK, head->size - at);
 		void *map = compare ? twin_map(twin, at, size) : NULL;
-		_cleanup_(freep) char *range =
-			str_printf("Range: bytes=%llu-%llu", (unsigned long long)at,
-				   (unsigned long long)at + size - 1);
-		_cleanup_(s3_request_done) struct s3_request request = {
-			.method = "GET", .key = twin->key, .headers = { range, match }
-		};
+		_cleanup_(s3_request_done) struct s3_request request = { .method = "GET",
+									 .key = twin->key,
+									 .match = head->etag,
+									 .from = at,
+									 .length = size };
 
-		r = range ? bucket_perform(twin->bucket, &request) : -ENOMEM;
+		r = bucket_perform(twin->bucket, &request);
 		errno = EIO;
 		if (r == 0 && request.data.size != size)
 			r = say_why("the server has answered with another range", -EIO);
@@ -76,6 +74,20 @@ static int twin_read(struct twin *twin, const struct s3_request *head, bool comp
 
 /* ---- Up ---- */
 
+/* The request that gives the object its name.  If its answer is lost, the next try fails, and there
+ * is an object that is ours. */
+static int put_name(struct twin *twin, struct s3_request *put)
+{
+	const struct bucket *bucket = twin->bucket;
+	_cleanup_(s3_request_done) struct s3_request head = { .method = "HEAD", .key = twin->key };
+	int r = bucket->ops->perform(bucket->s3, put);
+
+	if ((r == -EEXIST || r == -ENOENT) && put->tries > 1 &&
+	    bucket->ops->perform(bucket->s3, &head) == 0 && strcmp(head.sha256, twin->sha256) == 0)
+		return 0;
+	return r < 0 ? say_why(put->why, r) : 0;
+}
+
 /* Sends some of the file, as the object or a part of it. */
 static int put_slice(struct twin *twin, uint64_t at, uint64_t most, struct s3_request *put)
 {
@@ -88,25 +100,25 @@ static int put_slice(struct twin *twin, uint64_t at, uint64_t most, struct s3_re
 	put->method = "PUT";
 	put->key = twin->key;
 	put->body = bytes_make(map, size);
-	r = bucket_perform(twin->bucket, put);
+	r = put->hash ? put_name(twin, put) : bucket_perform(twin->bucket, put);
 	munmap(map, size);
 	progress_add(&twin->progress, 0, size);
 	return r;
 }
 
 /* Sends the parts, and appends what tells the server that they are all. */
-static int put_parts(struct twin *twin, struct bytes upload, struct buf *list)
+static int put_parts(struct twin *twin, const char *upload, struct buf *list)
 {
 	const uint64_t size = (twin->size / PARTS_MAX / BLOCK + 1) * BLOCK;
 	int r = buf_append_str(list, "<CompleteMultipartUpload>");
 
 	for (uint64_t at = 0; r == 0 && at < twin->size; at += size) {
 		char number[24];
-		_cleanup_(s3_request_done) struct s3_request put = { 0 };
+		_cleanup_(s3_request_done) struct s3_request put = {
+			.query = { { "partNumber", number }, { "uploadId", upload } }
+		};
 
 		snprintf(number, sizeof(number), "%llu", (unsigned long long)(at / size + 1));
-		put.query[0] = (struct s3_pair){ "partNumber", bytes_str(number) };
-		put.query[1] = (struct s3_pair){ "uploadId", upload };
 		r = put_slice(twin, at, size, &put);
 		if (r == 0)
 			r = buf_printf(
@@ -116,32 +128,32 @@ static int put_parts(struct twin *twin, struct bytes upload, struct buf *list)
 	return r < 0 ? r : buf_append_str(list, "</CompleteMultipartUpload>");
 }
 
-static int put_large(struct twin *twin, const char *sum, const char *condition)
+static int put_large(struct twin *twin)
 {
 	const struct bucket *bucket = twin->bucket;
-	_cleanup_(buf_done) struct buf upload = { 0 }, list = { 0 };
-	_cleanup_(
-		s3_request_done) struct s3_request begin = { .method = "POST",
-							     .key = twin->key,
-							     .query = { { "uploads", BYTES("") } },
-							     .headers = { sum } };
+	_cleanup_(buf_done) struct buf list = { 0 };
+	_cleanup_(s3_request_done) struct s3_request begin = { .method = "POST",
+							       .key = twin->key,
+							       .query = { { "uploads", "" } },
+							       .hash = twin->sha256 };
+	int r = bucket_perform(bucket, &begin);
+	_cleanup_(freep) char *upload =
+		r == 0 ? bucket->ops->text(buf_bytes(&begin.data), "UploadId") : NULL;
 	_cleanup_(s3_request_done) struct s3_request end = { .method = "POST",
 							     .key = twin->key,
-							     .headers = { condition } };
+							     .query = { { "uploadId", upload } } };
 	_cleanup_(s3_request_done) struct s3_request undo = { .method = "DELETE",
 							      .key = twin->key,
+							      .query = { { "uploadId", upload } },
 							      .anyway = true };
-	int r = bucket_perform(bucket, &begin);
 
-	if (r == 0 && bucket->ops->text(buf_bytes(&begin.data), "UploadId", &upload) < 0)
-		r = say_why("the server begins no multipart upload", -EIO);
-	if (r < 0)
-		return r;
-	end.query[0] = undo.query[0] = (struct s3_pair){ "uploadId", buf_bytes(&upload) };
-	r = put_parts(twin, buf_bytes(&upload), &list);
+	if (!upload)
+		return r < 0 ? r : say_why("the server begins no multipart upload", -EIO);
+	r = put_parts(twin, upload, &list);
 	end.body = buf_bytes(&list);
+	end.is_new = !twin->replace;
 	if (r == 0)
-		r = bucket_perform(bucket, &end);
+		r = put_name(twin, &end);
 	if (r < 0)
 		bucket->ops->perform(bucket->s3, &undo);
 	return r;
@@ -149,12 +161,14 @@ static int put_large(struct twin *twin, const char *sum, const char *condition)
 
 static int drop(const struct bucket *bucket, const char *key)
 {
-	_cleanup_(s3_request_done) struct s3_request request = { .method = "DELETE", .key = key };
+	_cleanup_(s3_request_done) struct s3_request request = { .method = "DELETE",
+								 .key = key,
+								 .anyway = true };
 
 	return bucket_perform(bucket, &request);
 }
 
-/* Read it all, and compare. */
+/* Read it all, and compare.  What is new goes when that was not done. */
 static int check(struct twin *twin)
 {
 	_cleanup_(s3_request_done) struct s3_request head = { .method = "HEAD", .key = twin->key };
@@ -162,33 +176,29 @@ static int check(struct twin *twin)
 
 	if (r == 0)
 		r = head.size == twin->size ? twin_read(twin, &head, true) : -EBADMSG;
-	if (r != -EBADMSG)
-		return r;
-	drop(twin->bucket, twin->key);
-	log_error("s3://%s/%s has other bytes than were sent, so it was deleted",
-		  twin->bucket->name, twin->key);
-	return -EIO;
+	if (r == -EBADMSG)
+		log_error("s3://%s/%s has other bytes than were sent, so it is deleted",
+			  twin->bucket->name, twin->key);
+	if (r == -EBADMSG || (r < 0 && !twin->replace))
+		drop(twin->bucket, twin->key);
+	return r;
 }
 
 static int take_copy(struct copy *copy, const char *file)
 {
 	struct twin *twin = copy->arg;
-	const char *condition = twin->replace ? NULL : "If-None-Match: *";
 	_cleanup_(closep) int fd = open(file, O_RDONLY | O_CLOEXEC);
-	_cleanup_(freep) char *sum = NULL;
+	_cleanup_(s3_request_done) struct s3_request put = { .hash = twin->sha256,
+							     .is_new = !twin->replace };
 	int r = fd < 0 ? -errno : twin->bucket->ops->sha256(BYTES(""), fd, twin->sha256);
 
 	if (r < 0)
 		return say_why(NULL, r);
 	twin->fd = fd;
 	copy->bytes = twin->size = (uint64_t)lseek(fd, 0, SEEK_END);
-	sum = str_printf("x-amz-meta-sha256: %s", twin->sha256);
-	_cleanup_(s3_request_done) struct s3_request put = { .headers = { sum, condition } };
 	progress_begin(&twin->progress, "upload", NULL);
 	progress_set_total(&twin->progress, 0, 2 * twin->size);
-	r = !sum		    ? -ENOMEM :
-	    twin->size > SINGLE_MAX ? put_large(twin, sum, condition) :
-				      put_slice(twin, 0, SINGLE_MAX, &put);
+	r = twin->size > SINGLE_MAX ? put_large(twin) : put_slice(twin, 0, SINGLE_MAX, &put);
 	if (r == 0)
 		r = check(twin);
 	progress_end(&twin->progress);
@@ -209,9 +219,9 @@ static int judge_free(const struct bucket *bucket, const char *name)
 		return r == 0 ? -EEXIST : r == -ENOENT ? -ENOMEM : say_why(head.why, r);
 	r = 0;
 	for (int i = 0; i < 2 && r == 0; i++) {
-		_cleanup_(s3_request_done) struct s3_request put = {
-			.method = "PUT", .key = beside, .headers = { "If-None-Match: *" }
-		};
+		_cleanup_(s3_request_done) struct s3_request put = { .method = "PUT",
+								     .key = beside,
+								     .is_new = true };
 
 		r = bucket->ops->perform(bucket->s3, &put);
 	}
@@ -234,23 +244,36 @@ struct backups {
 static int take_backup(void *arg, const struct s3_object *object)
 {
 	const struct backups *backups = arg;
-	const struct bytes name = bytes_str(backups->bucket->prefix);
-	_cleanup_(freep) char *key = bytes_dup(object->key);
+	const char *name = backups->bucket->prefix;
 
-	if (!key)
-		return -ENOMEM;
-	return bytes_starts_with(object->key, name) &&
-			       fnmatch(stamp_glob, key + name.size, 0) == 0 ?
-		       copier_names_add(backups->keys, key) :
+	return strncmp(object->key, name, strlen(name)) == 0 &&
+			       fnmatch(stamp_glob, object->key + strlen(name), 0) == 0 ?
+		       copier_names_add(backups->keys, object->key) :
 		       0;
 }
 
 static int list_backups(const struct bucket *bucket, struct copier_names *keys)
 {
 	struct backups backups = { bucket, keys };
-	int r = bucket_list(bucket, bytes_str(bucket->prefix), take_backup, &backups);
+	int r = bucket_list(bucket, bucket->prefix, take_backup, &backups);
 
 	copier_names_sort(keys);
+	return r;
+}
+
+/* Behind all others, also when a clock was ahead. */
+static int make_stamp(const struct bucket *bucket, size_t size, char *stamp)
+{
+	static const char format[] = "-%Y%m%dT%H%M%SZ.db";
+	_cleanup_(copier_names_done) struct copier_names keys = { 0 };
+	time_t now = time(NULL);
+	struct tm tm = { 0 };
+	int r = list_backups(bucket, &keys);
+
+	if (keys.count &&
+	    strptime(keys.names[keys.count - 1] + strlen(bucket->prefix), format, &tm))
+		now = MAX(now, timegm(&tm) + 1);
+	strftime(stamp, size, format, gmtime_r(&now, &tm));
 	return r;
 }
 
@@ -276,20 +299,17 @@ static int open_named(const char *url, const struct s3_options *where, struct bu
 
 int backup_put(struct copy *copy, const struct s3_options *where, uint64_t keep)
 {
-	const time_t now = time(NULL);
 	_cleanup_(bucket_done) struct bucket opened = { 0 };
 	_cleanup_(freep) char *name = NULL;
 	const struct bucket *bucket = &opened;
 	struct twin twin = { .bucket = bucket, .replace = copy->replace };
 	char stamp[32] = "";
-	struct tm tm;
 	int r = open_named(copy->to, where, &opened);
 
+	if (r == 0 && keep)
+		r = make_stamp(bucket, sizeof(stamp), stamp);
 	if (r < 0)
 		return r;
-
-	if (keep)
-		strftime(stamp, sizeof(stamp), "-%Y%m%dT%H%M%SZ.db", gmtime_r(&now, &tm));
 	twin.key = name = str_printf("%s%s", bucket->prefix, stamp);
 	r = !name ? -ENOMEM : copy->replace ? 0 : judge_free(bucket, name);
 	copy->to = NULL;

@@ -64,7 +64,7 @@ void bucket_done(struct bucket *bucket)
 	*bucket = (struct bucket){ 0 };
 }
 
-int bucket_list(const struct bucket *bucket, struct bytes prefix, s3_object_fn *fn, void *arg)
+int bucket_list(const struct bucket *bucket, const char *prefix, s3_object_fn *fn, void *arg)
 {
 	_cleanup_(freep) char *why = NULL;
 	int r = bucket->ops->list(bucket->s3, prefix, fn, arg, &why);

@@ -22,7 +22,7 @@ int bucket_open(const char *url, const struct s3_options *where, struct bucket *
 void bucket_done(struct bucket *bucket);
 
 /* As the plugin has it, but a failure is said, unless fn has ended it with -ECANCELED. */
-int bucket_list(const struct bucket *bucket, struct bytes prefix, s3_object_fn *fn, void *arg);
+int bucket_list(const struct bucket *bucket, const char *prefix, s3_object_fn *fn, void *arg);
 int bucket_perform(const struct bucket *bucket, struct s3_request *request);
 
 /* A store's copy as one object.  It gets its name when it is whole, with its SHA-256 beside it, and

@@ -162,7 +162,7 @@ struct guess {
 static int guess_object(void *arg, const struct s3_object *object)
 {
 	struct guess *guess = arg;
-	const struct bytes key = object->key;
+	const struct bytes key = bytes_str(object->key);
 	_cleanup_(buf_done) struct buf path = { 0 };
 	enum bucket_form form;
 
@@ -186,7 +186,11 @@ static int guess_object(void *arg, const struct s3_object *object)
 int layout_find(const struct bucket *bucket, const struct bucket_layout **layout, struct buf *base)
 {
 	struct guess guess = { .prefix = bucket->prefix, .named = *layout, .base = base };
-	int r = bucket_list(bucket, bytes_str(bucket->prefix), guess_object, &guess);
+	const bool whole =
+		!*bucket->prefix || bytes_ends_with(bytes_str(bucket->prefix), BYTES("/"));
+	/* Not those of a longer prefix, which may come first. */
+	_cleanup_(freep) char *prefix = str_printf("%s%s", bucket->prefix, whole ? "" : "/");
+	int r = prefix ? bucket_list(bucket, prefix, guess_object, &guess) : -ENOMEM;
 
 	if (r < 0 && r != -ECANCELED)
 		return r;

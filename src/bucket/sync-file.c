@@ -5,7 +5,6 @@
 #include <sys/random.h>
 
 #include "backend/base/cleanup.h"
-#include "backend/base/digest.h"
 #include "backend/base/log.h"
 #include "backend/base/moment.h"
 #include "fs/base/lines.h"
@@ -14,6 +13,7 @@
 #include "src/exchange/import.h"
 
 enum { BLOCK = 256 << 10, OBJECT_MAX = 256 << 20 };
+#define PART_LATEST INT64_C(9999999999999) /* of 13 digits */
 
 /* ---- Content ---- */
 
@@ -105,46 +105,47 @@ static struct bytes cut_lines(struct bytes *text, int64_t most, int64_t *ret_lin
 /* 1, or -ENOMEM. */
 static int part_leave_out(const struct task *task, struct part *part, const char *why)
 {
-	part->why = str_printf("s3://%s/%s: %s, so it is left out", task->sync->bucket->name,
-			       part->key.data, why);
-	return part->why ? 1 : -ENOMEM;
+	freep(&part->asked.why);
+	part->asked.why = str_printf("s3://%s/%s: %s, so it is left out", task->sync->bucket->name,
+				     part->key.data, why);
+	return part->asked.why ? 1 : -ENOMEM;
 }
 
-/* One request about the object, which gets the ETag of the answer: 0; 1: it is not there any more,
+/* One request about the object, which gets the stamp of the answer: 0; 1: it is not there any more,
  * or is left out; -EEXIST: a condition does not hold; or -errno when going on is useless. */
-static int part_ask(struct task *task, struct part *part, struct s3_request *request)
+static int part_ask(struct task *task, struct part *part, struct s3_request request)
 {
 	const struct bucket *bucket = task->sync->bucket;
+	struct s3_request *asked = &part->asked;
 	int r;
 
-	request->key = part->key.data;
-	request->lane = task->lane;
-	r = bucket->ops->perform(bucket->s3, request);
-	snprintf(part->etag, S3_ETAG, "%s", r == 0 ? request->etag : "");
-	if (r < 0 && r != -EEXIST && r != -ENOENT)
-		part->why = steal_ptr(request->why);
+	s3_request_done(asked);
+	*asked = request;
+	asked->key = part->key.data;
+	asked->lane = task->lane;
+	r = bucket->ops->perform(bucket->s3, asked);
+	if (r == -EEXIST || r == -ENOENT) {
+		free(asked->why);
+		asked->why = NULL;
+	}
+	*part->now = '\0';
+	if (r == 0)
+		sync_stamp_object(asked->size, asked->etag, part->now);
 	return r == -ENOENT || r == -EFBIG || r == -EINVAL ? 1 : r;
 }
 
 /* The object as the file has it: as part_ask(). */
 static int part_fetch(struct task *task, struct part *part)
 {
-	_cleanup_(s3_request_done) struct s3_request request = { .method = "GET",
-								 .limit = OBJECT_MAX };
 	int r;
 
 	if (part->fetched)
 		return 0;
-	if (part->size > OBJECT_MAX)
+	if (strtoull(part->now, NULL, 10) > OBJECT_MAX)
 		return part_leave_out(task, part, "it is larger than 256 MiB");
-	r = part_ask(task, part, &request);
-	if (r != 0)
-		return r;
-	buf_done(&part->there);
-	part->there = request.data;
-	request.data = (struct buf){ 0 };
-	part->modified = request.modified;
-	r = to_file(task->form, &part->there);
+	r = part_ask(task, part, (struct s3_request){ .method = "GET", .limit = OBJECT_MAX });
+	if (r == 0)
+		r = to_file(task->form, &part->asked.data);
 	part->fetched = r == 0;
 	return r == -EINVAL ? part_leave_out(task, part, "it is not JSON of this layout") : r;
 }
@@ -154,9 +155,9 @@ static int part_compare(struct task *task, struct part *part)
 {
 	int r = part_fetch(task, part);
 
-	part->move = r != 0					      ? MOVE_NONE :
-		     bytes_equal(buf_bytes(&part->there), part->here) ? MOVE_SAME :
-									MOVE_CONFLICT;
+	part->move = r != 0						   ? MOVE_NONE :
+		     bytes_equal(buf_bytes(&part->asked.data), part->here) ? MOVE_SAME :
+									     MOVE_CONFLICT;
 	return MIN(r, 0);
 }
 
@@ -165,22 +166,21 @@ static int part_send(struct task *task, struct part *part)
 {
 	const bool drops = part->move == MOVE_DROP;
 	_cleanup_(buf_done) struct buf array = { 0 };
-	_cleanup_(freep) char *match =
-		str_printf(*part->etag ? "If-Match: \"%s\"" : "If-None-Match: *", part->etag);
-	_cleanup_(s3_request_done) struct s3_request request = {
-		.method = drops ? "DELETE" : "PUT", .headers = { drops ? NULL : match }
-	};
-	int r = match ? 0 : -ENOMEM;
+	char stamp[SYNC_STAMP];
+	struct s3_request request = { .method = drops ? "DELETE" : "PUT", .is_new = !*part->now };
+	int r = 0;
 
+	snprintf(stamp, sizeof(stamp), "%s", part->now);
+	request.match = *stamp ? strchr(stamp, ' ') + 1 : NULL;
 	if (!drops && !is_sound(task->form, part->here))
 		return part_leave_out(task, part, "its file is not JSON");
-	if (r == 0 && !drops && task->form == FORM_LIST)
+	if (!drops && task->form == FORM_LIST)
 		r = to_array(part->here, &array);
 	if (!drops)
 		request.body = task->form == FORM_LIST ? buf_bytes(&array) : part->here;
 	if (r == 0)
-		r = part_ask(task, part, &request);
-	if (drops || (r != -EEXIST && !(r == 1 && request.status == 404)))
+		r = part_ask(task, part, request);
+	if (r != -EEXIST && (drops || !(r == 1 && part->asked.status == 404)))
 		return r;
 	/* Another one was faster, or our own first try was carried out and its answer lost. */
 	part->fetched = false;
@@ -195,22 +195,26 @@ static int part_send(struct task *task, struct part *part)
 /* By the two versions of the file's content and the two of the object. */
 static enum move part_judge(const struct sync *sync, const struct part *part)
 {
-	char digest[SYNC_DIGEST] = "";
+	char digest[DIGEST_TEXT] = "";
 
 	if (part->is_here)
-		sync_digest(part->here, digest);
-	const bool here_changed = strcmp(digest, part->digest) != 0;
-	const bool there_changed = strcmp(part->etag, part->known) != 0;
-	const bool source = sync->up ? part->is_here : *part->etag;
-	const bool target = sync->up ? *part->etag : part->is_here;
+		digest_show("", part->here, digest);
+	/* Of the source, and of the target. */
+	const struct {
+		bool is_there, changed;
+	} here = { part->is_here, strcmp(digest, part->digest) != 0 },
+	  there = { *part->now, strcmp(part->now, part->known) != 0 },
+	  from = sync->up ? here : there, to = sync->up ? there : here;
 
-	if (!source && target && !sync->drop)
+	if (!from.is_there && to.is_there && !sync->drop)
 		return MOVE_NONE;
-	if (sync->up ? !here_changed : !there_changed)
-		return source && !here_changed && !there_changed ? MOVE_SAME : MOVE_NONE;
-	if (sync->up ? !there_changed : !here_changed)
-		return source ? MOVE_BRING : MOVE_DROP;
-	return source && target ? MOVE_COMPARE : source || target ? MOVE_CONFLICT : MOVE_SAME;
+	if (!from.changed)
+		return from.is_there && !to.changed ? MOVE_SAME : MOVE_NONE;
+	if (!to.changed)
+		return from.is_there ? MOVE_BRING : MOVE_DROP;
+	return from.is_there && to.is_there ? MOVE_COMPARE :
+	       from.is_there || to.is_there ? MOVE_CONFLICT :
+					      MOVE_SAME;
 }
 
 /* The object of a file that has none yet, or of lines that no part has. */
@@ -224,10 +228,10 @@ static int add_new(struct task *task, struct bytes here)
 	int r = layout_turn(task->sync->layout, bytes_str(task->path), false, NULL, &key, &form);
 
 	/* Behind all others, by its name. */
-	for (size_t i = 0; i < task->count; i++) {
-		const char *name = strstr(task->parts[i].key.data, "/part-");
+	for (size_t i = 0; task->form == FORM_PARTS && i < task->count; i++) {
+		const char *name = strrchr(task->parts[i].key.data, '/');
 
-		now = MAX(now, name ? strtoll(name + strlen("/part-"), NULL, 10) + 1 : 0);
+		now = MAX(now, strtoll(name + strlen("/part-"), NULL, 10) + 1);
 	}
 	if (r < 0 || task_add(task, &part) < 0 ||
 	    getrandom(&random, sizeof(random), 0) != sizeof(random))
@@ -236,9 +240,25 @@ static int add_new(struct task *task, struct bytes here)
 	part->is_here = true;
 	r = buf_printf(&part->key, "%.*s%s", (int)task->sync->base.size, task->sync->base.data,
 		       key.data);
+	if (r == 0 && now > PART_LATEST)
+		return MIN(0, part_leave_out(task, part, "no part can stand behind the last one"));
 	return r < 0 || form != FORM_PARTS ? r :
 					     buf_printf(&part->key, "%013lld-%06x.jsonl",
 							(long long)now, random & 0xffffff);
+}
+
+/* Whether a text begins with the lines of the next part behind this one that is known. */
+static bool next_begins(const struct task *task, size_t i, struct bytes text)
+{
+	char digest[DIGEST_TEXT];
+	int64_t lines;
+
+	while (++i < task->count && !(*task->parts[i].known && task->parts[i].lines))
+		;
+	if (i == task->count)
+		return false;
+	digest_show("", cut_lines(&text, task->parts[i].lines, &lines), digest);
+	return strcmp(digest, task->parts[i].digest) == 0;
 }
 
 /* Which lines of the file belong to which object. */
@@ -259,8 +279,9 @@ static int split(struct task *task)
 		} else if (!*part->known) {
 			/* Lines that another run has exported may be here already. */
 			r = part_fetch(task, part);
-			text = buf_bytes(&part->there);
-			part->is_here = r == 0 && text.size && bytes_starts_with(rest, text);
+			text = buf_bytes(&part->asked.data);
+			part->is_here = r == 0 && text.size && bytes_starts_with(rest, text) &&
+					!next_begins(task, i, rest);
 			cut_lines(&text, part->is_here ? INT64_MAX : 0, &part->lines);
 		}
 		part->here = cut_lines(&rest, part->lines, &lines);
@@ -281,8 +302,8 @@ void task_ask(struct task *task)
 	for (size_t i = 0; r >= 0 && i < task->count; i++) {
 		struct part *part = &task->parts[i];
 
-		part->replaces = part->is_here && *part->etag;
-		part->move = part->why ? MOVE_NONE : part_judge(sync, part);
+		part->replaces = part->is_here && *part->now;
+		part->move = part->asked.why ? MOVE_NONE : part_judge(sync, part);
 		if (part->move == MOVE_COMPARE)
 			r = part_compare(task, part);
 		else if (!sync->dry && sync->up &&
@@ -290,7 +311,7 @@ void task_ask(struct task *task)
 			r = part_send(task, part);
 		else if (!sync->dry && part->move == MOVE_BRING)
 			r = part_fetch(task, part);
-		if (part->why || (r == 1 && !sync->up))
+		if (part->asked.why || (r == 1 && !sync->up))
 			part->move = MOVE_NONE;
 	}
 	task->error = MIN(r, 0);
@@ -318,10 +339,10 @@ static int write_local(struct task *task)
 
 		changes |= comes || part->move == MOVE_DROP;
 		stays |= comes || is_kept;
-		modified = comes ? MAX(modified, part->modified) : modified;
+		modified = comes ? MAX(modified, part->asked.modified) : modified;
 		if (comes || is_kept)
 			r = buf_append_bytes(&content,
-					     comes ? buf_bytes(&part->there) : part->here);
+					     comes ? buf_bytes(&part->asked.data) : part->here);
 	}
 	if (r < 0 || !changes)
 		return r;
@@ -373,8 +394,8 @@ static int part_finish(struct task *task, struct part *part, bool is_last)
 {
 	struct sync *sync = task->sync;
 	const bool comes = part->move == MOVE_BRING && !sync->up;
-	struct bytes here = comes ? buf_bytes(&part->there) : part->here;
-	char digest[SYNC_DIGEST] = "";
+	struct bytes here = comes ? buf_bytes(&part->asked.data) : part->here;
+	char digest[DIGEST_TEXT] = "";
 
 	sync->counts[SYNC_CREATED] += part->move == MOVE_BRING && !part->replaces;
 	sync->counts[SYNC_REPLACED] += part->move == MOVE_BRING && part->replaces;
@@ -385,37 +406,42 @@ static int part_finish(struct task *task, struct part *part, bool is_last)
 	if (sync->dry || part->move == MOVE_NONE || part->move == MOVE_CONFLICT)
 		return 0;
 	if (part->move == MOVE_DROP)
-		*part->etag = '\0';
-	else if (*part->etag)
-		sync_digest(here, digest);
+		*part->now = '\0';
+	else if (*part->now)
+		digest_show("", here, digest);
 	/* Of a file with many parts only the last one brings its new stamp. */
-	if (part->move == MOVE_SAME && !is_last && strcmp(part->etag, part->known) == 0 &&
-	    strcmp(digest, part->digest) == 0)
+	if (part->move == MOVE_SAME && !(is_last && *task->stamp) &&
+	    strcmp(part->now, part->known) == 0 && strcmp(digest, part->digest) == 0)
 		return 0;
-	snprintf(part->known, S3_ETAG, "%s", part->etag);
-	snprintf(part->digest, SYNC_DIGEST, "%s", digest);
+	snprintf(part->known, SYNC_STAMP, "%s", part->now);
+	snprintf(part->digest, DIGEST_TEXT, "%s", digest);
 	cut_lines(&here, INT64_MAX, &part->lines);
-	return sync_keep(sync, task, part);
+	return sync_keep(sync, part, task->stamp);
 }
 
 int task_finish(struct task *task)
 {
 	struct sync *sync = task->sync;
-	bool same = task->count;
+	bool same = task->count, settled = true;
 	const char *why = NULL;
 	int r = 0;
 
 	for (size_t i = 0; r == 0 && i < task->count; i++) {
-		why = task->parts[i].why ? task->parts[i].why : why;
-		if (task->parts[i].why && !task->error)
+		why = task->parts[i].asked.why ? task->parts[i].asked.why : why;
+		if (task->parts[i].asked.why && !task->error)
 			r = copier_refuse(&sync->copier, "%s", why);
 	}
 	if (task->error)
 		return say_why(why, task->error);
 	if (r == 0 && !sync->up && !sync->dry)
 		r = write_local(task);
+	for (size_t i = 0; i < task->count; i++)
+		settled &= task->parts[i].move != MOVE_NONE && task->parts[i].move != MOVE_CONFLICT;
+	/* What is left for a run the other way is seen there: the file counts as changed. */
+	if (!settled || lines_whole(task->tail).size)
+		*task->stamp = '\0';
 	for (size_t i = 0; r == 0 && i < task->count; i++) {
-		same &= task->parts[i].move == MOVE_SAME && *task->parts[i].etag;
+		same &= task->parts[i].move == MOVE_SAME && *task->parts[i].now;
 		r = part_finish(task, &task->parts[i], i + 1 == task->count);
 	}
 	sync->counts[SYNC_UNCHANGED] += r == 0 && same;

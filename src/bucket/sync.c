@@ -19,7 +19,6 @@
 
 #include "backend/base/array.h"
 #include "backend/base/cleanup.h"
-#include "backend/base/digest.h"
 #include "backend/base/moment.h"
 #include "backend/base/thread.h"
 #include "fs/base/layout.h"
@@ -45,17 +44,17 @@ enum text {
 	KNOWN,
 };
 
-/* A file has the key ''; now and known are its stamps, or an object's ETags. */
+/* A file has the key ''; now and known are stamps. */
 static const char schema[] =
 	"PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA cache_size = -4096;"
-	"CREATE TABLE entry (path TEXT, key TEXT, now TEXT, size INTEGER, known TEXT, digest TEXT,"
-	" lines INTEGER, PRIMARY KEY (path, key)) WITHOUT ROWID; BEGIN";
+	"CREATE TABLE entry (path TEXT, key TEXT, now TEXT, known TEXT, digest TEXT, lines INTEGER,"
+	" PRIMARY KEY (path, key)) WITHOUT ROWID; BEGIN";
 
-static const char forget[] = "UPDATE entry SET now = NULL, size = NULL WHERE now IS NOT NULL";
+static const char forget[] = "UPDATE entry SET now = NULL WHERE now IS NOT NULL";
 
 static const char *const texts[SYNC_TEXTS] = {
-	[ADD] = "INSERT INTO entry (path, key, now, size) VALUES (?, ?, ?, ?) "
-		"ON CONFLICT DO UPDATE SET now = excluded.now, size = excluded.size",
+	[ADD] = "INSERT INTO entry (path, key, now) VALUES (?, ?, ?) "
+		"ON CONFLICT DO UPDATE SET now = excluded.now",
 	[KNOW] = "INSERT INTO entry (path, key, known, digest, lines) VALUES "
 		 "(?1, ?2, nullif(?3, ''), ?4, ?5), (?1, '', nullif(?6, ''), '', 0) "
 		 "ON CONFLICT DO UPDATE SET known = excluded.known, digest = excluded.digest, "
@@ -63,10 +62,10 @@ static const char *const texts[SYNC_TEXTS] = {
 	[COUNT] = "SELECT sum(differs), sum(is_there AND NOT differs), sum(known) FROM (SELECT "
 		  "max(now IS NOT known) AS differs, max(now IS NOT NULL) AS is_there, "
 		  "sum(key <> '' AND known IS NOT NULL) AS known FROM entry GROUP BY path)",
-	[NEXT] = "SELECT path, sum(iif(key = '' OR now IS NOT known, size, 0)) FROM entry "
-		 "GROUP BY path HAVING max(now IS NOT known) "
+	[NEXT] = "SELECT path, sum(iif(key = '' OR now IS NOT known, cast(now AS INTEGER), 0)) "
+		 "FROM entry GROUP BY path HAVING max(now IS NOT known) "
 		 "ORDER BY rtrim(path, replace(path, '/', '')), length(path), path",
-	[PARTS] = "SELECT key, now, size, known, digest, lines FROM entry WHERE path = ? AND "
+	[PARTS] = "SELECT key, now, known, digest, lines FROM entry WHERE path = ? AND "
 		  "ifnull(now, known) IS NOT NULL ORDER BY key",
 	[KNOWN] = "SELECT printf('%s\t%s\t%s\t%d\t%s\n', key, known, digest, lines, (SELECT known "
 		  "FROM entry AS file WHERE file.path = entry.path AND file.key = '')) "
@@ -91,24 +90,20 @@ static int sync_step(struct sync *sync, enum text text)
 	return code == SQLITE_ROW ? 1 : code == SQLITE_DONE ? 0 : sync_error(sync);
 }
 
-/* Each letter of types is one value: s: a string, i: int64_t.  1: there is a row. */
-static int sync_ask(struct sync *sync, enum text text, const char *types, ...)
+/* With values up to a NULL.  1: there is a row. */
+static int sync_ask(struct sync *sync, enum text text, ...)
 {
 	sqlite3_stmt **statement = &sync->statements[text];
+	const char *value;
 	va_list args;
 
 	if (!*statement && sqlite3_prepare_v3(sync->db, texts[text], -1, SQLITE_PREPARE_PERSISTENT,
 					      statement, NULL) != SQLITE_OK)
 		return sync_error(sync);
 	sqlite3_reset(*statement);
-	va_start(args, types);
-	for (int i = 1; types[i - 1]; i++) {
-		if (types[i - 1] == 's')
-			sqlite3_bind_text(*statement, i, va_arg(args, const char *), -1,
-					  SQLITE_TRANSIENT);
-		else
-			sqlite3_bind_int64(*statement, i, va_arg(args, int64_t));
-	}
+	va_start(args, text);
+	for (int i = 1; (value = va_arg(args, const char *)); i++)
+		sqlite3_bind_text(*statement, i, value, -1, SQLITE_TRANSIENT);
 	va_end(args);
 	return sync_step(sync, text);
 }
@@ -127,24 +122,13 @@ static uint64_t column_number(struct sync *sync, enum text text, int place)
 
 /* ---- Both sides ---- */
 
-void sync_digest(struct bytes bytes, char ret_digest[SYNC_DIGEST])
-{
-	static const uint8_t key[16];
-	uint8_t digest[DIGEST_SIZE];
-
-	digest_make(key, bytes, digest);
-	for (size_t i = 0; i < DIGEST_SIZE; i++)
-		snprintf(ret_digest + 2 * i, 3, "%02x", digest[i]);
-}
-
 static int sync_exec(struct sync *sync, const char *sql)
 {
 	return sqlite3_exec(sync->db, sql, NULL, NULL, NULL) == SQLITE_OK ? 0 : sync_error(sync);
 }
 
 /* A file's path, or an object's key behind the base. */
-static int add(struct sync *sync, const char *name, bool is_object, const char *version,
-	       uint64_t size)
+static int add(struct sync *sync, const char *name, bool is_object, const char *stamp)
 {
 	_cleanup_(buf_done) struct buf to = { 0 };
 	enum bucket_form form;
@@ -156,22 +140,26 @@ static int add(struct sync *sync, const char *name, bool is_object, const char *
 						 "the layout has another meaning for this name");
 	sync->copier.left += r == 0 && (is_object || sync->up);
 	return r <= 0 ? r :
-			sync_ask(sync, ADD, "sssi", is_object ? to.data : name,
-				 is_object ? name : "", version, (int64_t)size);
+			sync_ask(sync, ADD, is_object ? to.data : name, is_object ? name : "",
+				 stamp, NULL);
+}
+
+void sync_stamp_object(uint64_t size, const char *etag, char ret_stamp[SYNC_STAMP])
+{
+	snprintf(ret_stamp, SYNC_STAMP, "%llu %s", (unsigned long long)size, etag);
 }
 
 static int add_object(void *arg, const struct s3_object *object)
 {
 	struct sync *sync = arg;
-	const size_t base = sync->base.size, size = object->key.size - base;
-	_cleanup_(freep) char *key = NULL;
+	char stamp[SYNC_STAMP];
 
-	if (!bytes_starts_with(object->key, buf_bytes(&sync->base)))
+	if (strncmp(object->key, sync->base.data, sync->base.size) != 0)
 		return 0;
-	key = bytes_dup(bytes_make(object->key.data + base, size));
-	if (!key || stop_wanted())
-		return key ? -EINTR : -ENOMEM;
-	return strlen(key) == size ? add(sync, key, true, object->etag, object->size) : 0;
+	if (stop_wanted())
+		return -EINTR;
+	sync_stamp_object(object->size, object->etag, stamp);
+	return add(sync, object->key + sync->base.size, true, stamp);
 }
 
 static void stamp_of(const struct stat *st, char ret_stamp[SYNC_STAMP])
@@ -199,24 +187,7 @@ static int add_file(struct copier *census, struct copier_entry *entry)
 	    strncmp(entry->path, kept_names, strlen(kept_names)) == 0)
 		return 0;
 	stamp_of(&entry->st, stamp);
-	return add(census->arg, entry->path, false, stamp, (uint64_t)entry->st.st_size);
-}
-
-static int look_at_both(struct sync *sync)
-{
-	static const struct copier_sink sink = { .leaf = add_file };
-	struct copier census = {
-		.from = sync->access, .store = sync->copier.store, .sink = &sink, .arg = sync
-	};
-	int r = sync_exec(sync, forget);
-
-	sync->copier.left = 0;
-	if (r == 0)
-		r = bucket_list(sync->bucket, buf_bytes(&sync->base), add_object, sync);
-	if (r == 0 && sync->access)
-		r = copier_run(&census);
-	/* What could not be read would look as if it had been removed. */
-	return r == 0 && census.failed ? -EIO : r;
+	return add(census->arg, entry->path, false, stamp);
 }
 
 /* ---- Tasks ---- */
@@ -225,8 +196,7 @@ void task_done(struct task *task)
 {
 	for (size_t i = 0; i < task->count; i++) {
 		buf_done(&task->parts[i].key);
-		buf_done(&task->parts[i].there);
-		free(task->parts[i].why);
+		s3_request_done(&task->parts[i].asked);
 	}
 	free(task->parts);
 	free(task->path);
@@ -256,11 +226,10 @@ static int take_row(struct sync *sync, struct task *task)
 	if (task_add(task, &part) < 0 ||
 	    buf_printf(&part->key, "%.*s%s", (int)sync->base.size, sync->base.data, key) < 0)
 		return -ENOMEM;
-	snprintf(part->etag, S3_ETAG, "%s", column(sync, PARTS, 1));
-	part->size = column_number(sync, PARTS, 2);
-	snprintf(part->known, S3_ETAG, "%s", column(sync, PARTS, 3));
-	snprintf(part->digest, SYNC_DIGEST, "%s", column(sync, PARTS, 4));
-	part->lines = (int64_t)column_number(sync, PARTS, 5);
+	snprintf(part->now, SYNC_STAMP, "%s", column(sync, PARTS, 1));
+	snprintf(part->known, SYNC_STAMP, "%s", column(sync, PARTS, 2));
+	snprintf(part->digest, DIGEST_TEXT, "%s", column(sync, PARTS, 3));
+	part->lines = (int64_t)column_number(sync, PARTS, 4);
 	return 0;
 }
 
@@ -281,7 +250,7 @@ static int sync_next(struct sync *sync, struct task *task)
 					     &task->form) :
 				 -ENOMEM;
 	if (r >= 0)
-		r = sync_ask(sync, PARTS, "s", task->path);
+		r = sync_ask(sync, PARTS, task->path, NULL);
 	for (; r == 1; r = r < 0 ? r : sync_step(sync, PARTS))
 		r = take_row(sync, task);
 	return r < 0 ? r : 1;
@@ -300,7 +269,7 @@ static int write_lines(struct sync *sync, enum access_how how)
 		r = access_file_write(file, buf_bytes(&sync->news));
 	}
 	if (r == 0 && how == ACCESS_FILE_REPLACE)
-		r = sync_ask(sync, KNOWN, "");
+		r = sync_ask(sync, KNOWN, NULL);
 	for (; r == 1; r = r < 0 ? r : sync_step(sync, KNOWN))
 		r = access_file_write(file, bytes_str(column(sync, KNOWN, 0)));
 	if (r < 0)
@@ -318,20 +287,8 @@ static int flush_lines(struct sync *sync)
 	return r < 0 ? say_why(NULL, r) : 0;
 }
 
-int sync_keep(struct sync *sync, const struct task *task, const struct part *part)
-{
-	const char *key = part->key.data + sync->base.size;
-	int r = sync_ask(sync, KNOW, "ssssis", task->path, key, part->known, part->digest,
-			 part->lines, task->stamp);
-
-	sync->lines++;
-	if (r == 0)
-		r = buf_printf(&sync->news, "%s\t%s\t%s\t%lld\t%s\n", key, part->known,
-			       part->digest, (long long)part->lines, task->stamp);
-	return r == 0 && sync->news.size >= FLUSH ? flush_lines(sync) : r;
-}
-
-static int read_line(struct sync *sync, char *line)
+/* What one says is known from now on. */
+static int take_line(struct sync *sync, char *line)
 {
 	char *fields[LINE_FIELDS];
 	_cleanup_(buf_done) struct buf path = { 0 };
@@ -345,17 +302,36 @@ static int read_line(struct sync *sync, char *line)
 	r = layout_turn(sync->layout, bytes_str(fields[0]), true, sync->glob, &path, &form);
 	if (r <= 0)
 		return r == -ENOMEM ? r : 0;
-	return sync_ask(sync, KNOW, "ssssis", path.data, fields[0], fields[1], fields[2],
-			(int64_t)strtoll(fields[3], NULL, 10), fields[4]);
+	return sync_ask(sync, KNOW, path.data, fields[0], fields[1], fields[2], fields[3],
+			fields[4], NULL);
 }
 
+int sync_keep(struct sync *sync, const struct part *part, const char *stamp)
+{
+	_cleanup_(freep) char *line =
+		str_printf("%s\t%s\t%s\t%lld\t%s", part->key.data + sync->base.size, part->known,
+			   part->digest, (long long)part->lines, stamp);
+	int r = line ? buf_printf(&sync->news, "%s\n", line) : -ENOMEM;
+
+	if (r == 0)
+		r = take_line(sync, line);
+	return r == 0 && sync->news.size >= FLUSH ? flush_lines(sync) : r;
+}
+
+/* Unless nobody has written any since they were read. */
 static int read_lines(struct sync *sync)
 {
 	_cleanup_(access_file_dropp) struct access_file *file = NULL;
 	_cleanup_(buf_done) struct buf text = { 0 };
+	char stamp[SYNC_STAMP] = "";
 	size_t before, whole;
-	int r = access_file_open(sync->access, sync->file, ACCESS_FILE_READ, &file);
+	int r = sync->access ? sync_stamp(sync, sync->file, stamp) : 0;
 
+	if (r < 0 || strcmp(stamp, sync->read) == 0)
+		return r;
+	snprintf(sync->read, SYNC_STAMP, "%s", stamp);
+	sync->lines = 0;
+	r = access_file_open(sync->access, sync->file, ACCESS_FILE_READ, &file);
 	if (r < 0)
 		return r == -ENOENT ? 0 : r;
 	do {
@@ -366,7 +342,7 @@ static int read_lines(struct sync *sync)
 		for (char *line = text.data, *end; r == 0 && line < text.data + whole; line = end) {
 			end = (char *)memchr(line, '\n', whole) + 1;
 			end[-1] = '\0';
-			r = read_line(sync, line);
+			r = take_line(sync, line);
 		}
 		buf_consume(&text, whole);
 	} while (r == 0 && before);
@@ -375,12 +351,32 @@ static int read_lines(struct sync *sync)
 
 /* ---- What differs ---- */
 
+static int look_at_both(struct sync *sync)
+{
+	static const struct copier_sink sink = { .leaf = add_file };
+	struct copier census = {
+		.from = sync->access, .store = sync->copier.store, .sink = &sink, .arg = sync
+	};
+	int r = sync_exec(sync, forget);
+
+	sync->copier.left = 0;
+	if (r == 0)
+		r = read_lines(sync);
+	if (r < 0)
+		return say_why(NULL, r);
+	r = bucket_list(sync->bucket, sync->base.data, add_object, sync);
+	if (r == 0 && sync->access)
+		r = copier_run(&census);
+	/* What could not be read would look as if it had been removed. */
+	return r == 0 && census.failed ? -EIO : r;
+}
+
 struct batch {
 	struct task tasks[BATCH];
 	unsigned count, started;
 	pthread_t threads[S3_LANES];
-	atomic_uint next, lanes;
-	atomic_bool failed;
+	atomic_uint lanes;
+	atomic_bool failed; /* no more is asked */
 };
 
 static void batch_done(struct batch *batch)
@@ -396,17 +392,14 @@ static void *run_lane(void *arg)
 	struct batch *batch = arg;
 	const unsigned lane = atomic_fetch_add(&batch->lanes, 1);
 
-	for (unsigned i; (i = atomic_fetch_add(&batch->next, 1)) < batch->count;) {
-		if (batch->tasks[i].follows)
+	for (unsigned i = 0; i < batch->count; i++) {
+		if (batch->tasks[i].lane != lane)
 			continue;
-		do {
-			batch->tasks[i].lane = lane;
-			if (!batch->failed)
-				task_ask(&batch->tasks[i]);
-			if (batch->tasks[i].error)
-				batch->failed = true;
-			sem_post(&batch->tasks[i].asked);
-		} while (++i < batch->count && batch->tasks[i].follows);
+		if (!batch->failed)
+			task_ask(&batch->tasks[i]);
+		if (batch->tasks[i].error)
+			batch->failed = true;
+		sem_post(&batch->tasks[i].asked);
 	}
 	return NULL;
 }
@@ -421,6 +414,7 @@ static bool same_folder(const char *a, const char *b)
 static int run_batch(struct sync *sync, struct batch *batch)
 {
 	uint64_t held = 0;
+	unsigned lane = 0;
 	int r = 1, error = 0;
 
 	while (r == 1 && batch->count < BATCH && held < HELD_MAX) {
@@ -429,19 +423,23 @@ static int run_batch(struct sync *sync, struct batch *batch)
 		task->sync = sync;
 		sem_init(&task->asked, 0, 0);
 		r = sync_next(sync, task);
-		task->follows = r == 1 && sync->up && batch->count &&
-				same_folder(task->path, task[-1].path);
+		if (r == 1 && sync->up && batch->count && same_folder(task->path, task[-1].path))
+			task->lane = task[-1].lane;
+		else
+			task->lane = lane++ % S3_LANES;
 		batch->count += r != 0;
 		held += task->need;
 		if (r == 1 && task_read(task) < 0)
 			r = -EIO;
 	}
-	while (r >= 0 && batch->started < MIN(batch->count, S3_LANES)) {
+	while (r >= 0 && batch->started < MIN(lane, S3_LANES)) {
 		r = thread_start(&batch->threads[batch->started], run_lane, batch);
 		batch->started += r == 0;
 	}
-	if (r < 0 && !batch->started)
+	if (r < 0) {
+		batch->failed = true;
 		return say_why(NULL, r);
+	}
 	/* What is in the bucket already is kept in mind, also when one has failed. */
 	for (unsigned i = 0; i < batch->count; i++) {
 		struct task *task = &batch->tasks[i];
@@ -452,8 +450,6 @@ static int run_batch(struct sync *sync, struct batch *batch)
 		if (!error || (sync->up && !task->error))
 			done = task_finish(task);
 		error = error ? error : done;
-		if (error)
-			batch->failed = true;
 		progress_add(&sync->progress, 1, 0);
 	}
 	return error ? error : batch->count > 0;
@@ -463,7 +459,7 @@ static int run_batch(struct sync *sync, struct batch *batch)
  * no longer so.  Lines of other sessions are not known in a run for some, and stay. */
 static int find_tasks(struct sync *sync)
 {
-	int r = sync_ask(sync, COUNT, "");
+	int r = sync_ask(sync, COUNT, NULL);
 	const uint64_t known = column_number(sync, COUNT, 2);
 
 	progress_set_total(&sync->progress, column_number(sync, COUNT, 0), 0);
@@ -474,7 +470,7 @@ static int find_tasks(struct sync *sync)
 		r = write_lines(sync, ACCESS_FILE_REPLACE);
 	}
 	if (r >= 0)
-		r = sync_ask(sync, NEXT, "");
+		r = sync_ask(sync, NEXT, NULL);
 	sync->waits = r == 1;
 	return r < 0 ? say_why(NULL, r) : r;
 }
@@ -504,7 +500,7 @@ int sync_run(struct sync *sync)
 int sync_open(struct sync *sync)
 {
 	_cleanup_(freep) char *where = NULL;
-	char digest[SYNC_DIGEST];
+	char digest[DIGEST_TEXT];
 	uint64_t claude = 0;
 	int r = layout_find(sync->bucket, &sync->layout, &sync->base);
 
@@ -517,15 +513,13 @@ int sync_open(struct sync *sync)
 			   (int)sync->base.size, sync->base.data, sync->layout->name);
 	if (!where)
 		return -ENOMEM;
-	sync_digest(bytes_str(where), digest);
+	digest_show("", bytes_str(where), digest);
 	snprintf(sync->file, sizeof(sync->file), "%s%s-%.12s", kept_names, sync->layout->name,
 		 digest);
 	if (sqlite3_open_v2("", &sync->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, NULL) !=
 	    SQLITE_OK)
 		return say_why(NULL, -ENOMEM);
 	r = sync_exec(sync, schema);
-	if (r == 0 && sync->access)
-		r = read_lines(sync);
 	return r < 0 ? say_why(NULL, r) : 0;
 }
 

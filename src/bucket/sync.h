@@ -13,10 +13,11 @@
 
 #include <semaphore.h>
 
+#include "backend/base/digest.h"
 #include "src/bucket/bucket.h"
 #include "src/exchange/copier.h"
 
-enum { SYNC_DIGEST = 33, SYNC_STAMP = 48, SYNC_TEXTS = 6 };
+enum { SYNC_STAMP = S3_ETAG + 24, SYNC_TEXTS = 6 };
 
 enum move {
 	MOVE_NONE,
@@ -29,17 +30,16 @@ enum move {
 
 /* An object of a file, and its lines of the file. */
 struct part {
-	struct buf key;	    /* with the base, and a NUL that does not count */
-	char etag[S3_ETAG]; /* in the bucket; "": it is not there */
-	uint64_t size;
-	/* When both were the same; "": never.  Then the digest of the lines in the file. */
-	char known[S3_ETAG], digest[SYNC_DIGEST];
+	struct buf key; /* with the base, and a NUL that does not count */
+	/* Its stamps: of now, "" if it is not there, and of when both were the same, "": never. */
+	char now[SYNC_STAMP], known[SYNC_STAMP];
+	char digest[DIGEST_TEXT]; /* of the lines in the file, then */
 	int64_t lines;
 	struct bytes here; /* if is_here */
-	struct buf there;  /* the object as the file has it, if fetched */
-	time_t modified;
+	/* The last one about it: its data is the object as the file has it, if fetched; why says
+	 * that it is left out, or what ends all. */
+	struct s3_request asked;
 	bool is_here, fetched, replaces;
-	char *why; /* it is left out, or what ends all */
 	enum move move;
 };
 
@@ -54,9 +54,8 @@ struct task {
 	size_t count, room;
 	struct buf local;  /* the file's content */
 	struct bytes tail; /* of it, that belongs to no part */
-	bool follows;	   /* another one of its folder */
 	sem_t asked;
-	unsigned lane;
+	unsigned lane; /* which thread asks; in an export, the same one for all of a folder */
 	int error;
 };
 
@@ -76,10 +75,11 @@ struct sync {
 	struct buf base; /* where keys of it begin in the bucket */
 	struct sqlite3 *db;
 	struct sqlite3_stmt *statements[SYNC_TEXTS];
-	bool waits;	 /* a task that has been found, but not read */
-	char file[64];	 /* that keeps what was last the same */
-	struct buf news; /* lines for it */
-	uint64_t lines;	 /* in it */
+	bool waits;	       /* a task that has been found, but not read */
+	char file[64];	       /* that keeps what was last the same */
+	char read[SYNC_STAMP]; /* of it, when it was read */
+	struct buf news;       /* lines for it */
+	uint64_t lines;	       /* in it */
 };
 
 /* Prepares, and finds out the layout of the bucket.  0, or -errno after a sentence. */
@@ -90,12 +90,13 @@ int sync_run(struct sync *sync);
 /* 0, or -errno after a sentence. */
 int sync_close(struct sync *sync);
 
-/* A part is the same on both sides now; with an empty known, both are gone. */
-int sync_keep(struct sync *sync, const struct task *task, const struct part *part);
-/* A short name for long bytes. */
-void sync_digest(struct bytes bytes, char ret_digest[SYNC_DIGEST]);
-/* Size and time of a file, "" where there is none: one that was not changed has the same ones. */
+/* A part is the same on both sides now; with an empty known, both are gone.  The stamp is that of
+ * its file. */
+int sync_keep(struct sync *sync, const struct part *part, const char *stamp);
+/* What was not changed has the same stamp: "SIZE TIME" of a file, "SIZE ETAG" of an object.  "": it
+ * is not there. */
 int sync_stamp(struct sync *sync, const char *path, char ret_stamp[SYNC_STAMP]);
+void sync_stamp_object(uint64_t size, const char *etag, char ret_stamp[SYNC_STAMP]);
 
 int task_add(struct task *task, struct part **ret_part);
 void task_done(struct task *task);

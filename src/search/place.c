@@ -15,10 +15,8 @@
 /* Below the user's cache directory, by a digest of the store's name. */
 static int cache_path(const char *name, char **ret_path)
 {
-	static const uint8_t key[16] = "sessfs index";
 	const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-	uint8_t digest[DIGEST_SIZE];
-	char shown[2 * DIGEST_SIZE + 1];
+	char digest[DIGEST_TEXT];
 	_cleanup_(freep) char *dir = NULL;
 
 	if (cache && *cache == '/')
@@ -38,10 +36,8 @@ static int cache_path(const char *name, char **ret_path)
 			break;
 		*slash = '/';
 	}
-	digest_make(key, bytes_str(name), digest);
-	for (size_t i = 0; i < DIGEST_SIZE; i++)
-		snprintf(shown + 2 * i, 3, "%02x", digest[i]);
-	*ret_path = str_printf("%s/%s-search", dir, shown);
+	digest_show("sessfs index", bytes_str(name), digest);
+	*ret_path = str_printf("%s/%s-search", dir, digest);
 	return *ret_path ? 0 : -ENOMEM;
 }
 

@@ -157,11 +157,13 @@ class Server:
         self.page = 1000
         self.region = "us-east-1"
         self.conditions = True  # holds If-Match and If-None-Match of a PUT
+        self.etag = None  # what all objects have, as it is spelled, instead of their own
         self.keeps_frames = False  # stores a streamed upload as it came
         self.ahead = 0  # seconds of its clock
         self.latency = 0  # seconds before it answers
         self.keys = {ID: (SECRET, None)}  # access key: secret, session token
         self.denied = set()  # operations
+        self.before = None  # is called with each request that was signed well, before it counts
         self.lock = threading.RLock()
         self.flying = self.most = 0
         self.derived = {}
@@ -220,6 +222,9 @@ class Server:
 
     # Answers
 
+    def spell(self, found):
+        return self.etag or f'"{found.etag}"'
+
     def answer(self, request):
         host = request.headers.get("host", "").rsplit(":", 1)[0]
         named = host[: -len(".localhost")] if host.endswith(".localhost") else None
@@ -240,6 +245,8 @@ class Server:
                 raise Refused(403, "AccessDenied", "Access Denied")
             if request.bucket not in self.buckets:
                 raise Refused(404, "NoSuchBucket")
+            if self.before:
+                self.before(request)
             with self.lock:
                 return self.carry_out(request, self.buckets[request.bucket])
         except Refused as refused:
@@ -324,9 +331,9 @@ class Server:
     def hold(self, request, there):
         """The conditions of a request."""
         match, none = request.headers.get("if-match"), request.headers.get("if-none-match")
-        if request.method in ("PUT", "POST") and not self.conditions:
+        if request.method in ("PUT", "POST", "DELETE") and not self.conditions:
             return
-        if none == "*" and there or match and there and match.strip('"') != there.etag:
+        if none == "*" and there or match and there and match != self.spell(there):
             raise Refused(412, "PreconditionFailed")
         if match and not there:
             raise Refused(404, "NoSuchKey")
@@ -351,8 +358,10 @@ class Server:
             self.hold(request, objects.get(key))
             data, headers = self.unframed(request)
             objects[key] = Object(data, headers)
-            return 200, {"ETag": f'"{objects[key].etag}"'}, b""
+            return 200, {"ETag": self.spell(objects[key])}, b""
         if method == "DELETE":
+            if key in objects:
+                self.hold(request, objects[key])
             objects.pop(key, None)
             return 204, {}, b""
         if key not in objects:
@@ -360,10 +369,9 @@ class Server:
         self.hold(request, objects[key])
         return self.get(request, objects[key])
 
-    @staticmethod
-    def get(request, found):
+    def get(self, request, found):
         when = time.strftime("%a, %d %b %Y %H:%M:%S GMT", time.gmtime(found.modified))
-        headers = {"ETag": f'"{found.etag}"', "Last-Modified": when} | found.headers
+        headers = {"ETag": self.spell(found), "Last-Modified": when} | found.headers
         data, status = found.data, 200
         match = re.fullmatch(r"bytes=(\d+)-(\d+)", request.headers.get("range", ""))
         if match:
@@ -435,7 +443,8 @@ class Server:
         encode = quote if query.get("encoding-type") == "url" else escape
         rows = "".join(
             f"<Contents><Key>{encode(key)}</Key><LastModified>{objects[key].when}</LastModified>"
-            f"<ETag>&quot;{objects[key].etag}&quot;</ETag><Size>{objects[key].size}</Size>"
+            f"<ETag>{escape(self.spell(objects[key]), {chr(34): '&quot;'})}</ETag>"
+            f"<Size>{objects[key].size}</Size>"
             f"<StorageClass>STANDARD</StorageClass></Contents>" for key in page)
         rows += "".join(f"<CommonPrefixes><Prefix>{encode(name)}</Prefix></CommonPrefixes>"
                         for name in sorted(commons))
