@@ -59,6 +59,8 @@ static int row_read_times(struct backend *backend, struct backend_snapshot *snap
 
 /* ---- What the rows of keys come to ---- */
 
+enum { SUM_TRIES = 20 };
+
 struct summing {
 	struct backend *backend;
 	struct backend_snapshot *snapshot;
@@ -90,11 +92,20 @@ static int sum_key(void *arg, struct bytes session, struct bytes key,
 		   const struct backend_key_stat *stat)
 {
 	struct summing *summing = arg;
+	struct backend_session_stat before;
+	int r = -ESTALE;
 
 	(void)stat;
 	summing->stat.keys++;
-	return backend_row_read_times(summing->backend, summing->snapshot, session, key, INT64_MIN,
-				      false, UINT64_MAX, sum_row, summing);
+	before = summing->stat;
+	/* Rows that were replaced meanwhile are read again (BACKEND_LATEST); a store that says so
+	 * has no times of rows, so no day has counted them. */
+	for (int tries = 0; r == -ESTALE && tries < SUM_TRIES; tries++) {
+		summing->stat = before;
+		r = backend_row_read_times(summing->backend, summing->snapshot, session, key,
+					   INT64_MIN, false, UINT64_MAX, sum_row, summing);
+	}
+	return r;
 }
 
 static int summing_tell(struct summing *summing, struct bytes session,

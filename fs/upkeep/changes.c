@@ -25,7 +25,7 @@ struct changes {
 	size_t begin; /* of those of this key */
 };
 
-/* The change of the key at this time; rows have times that are no finer than a millisecond. */
+/* The change that the key has at this time, to the millisecond: rows have no finer times. */
 static struct history_change *change_at(struct changes *changes, int64_t time)
 {
 	time -= time % MILLISECOND;

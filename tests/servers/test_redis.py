@@ -437,6 +437,33 @@ def test_what_asks_for_many_sessions_answers_beside_writers(box):
     mount.check()
 
 
+def test_sums_are_told_beside_who_replaces_a_list_of_several_pages(box):
+    server = resp.start(box)
+    service = Service(server.connect())
+    wide = "x" * 10000
+    service.save_list("s", "m", [f'"word {wide}"'] * 150)
+    box.mount(store=server.url())
+    done = threading.Event()
+
+    def change():
+        for i in itertools.count():
+            if done.is_set():
+                break
+            service.save_list("s", "m", [f'"word {i} {wide}"'] * (150 + i % 3))
+
+    thread = threading.Thread(target=change)
+    thread.start()
+    try:
+        for _ in range(rounds("SESSFS_STEPS", 6, 60)):
+            for words in (["sessions", server.url()], ["stats", server.url()],
+                          ["search", server.url(), "word"]):
+                result = box.sessfs(*words)
+                same((words[0], result.returncode, result.stderr), (words[0], 0, b""))
+    finally:
+        done.set()
+        thread.join()
+
+
 def test_a_full_server_takes_nothing_and_lets_go(box):
     server = resp.start(box, extra=["--maxmemory", "8mb", "--maxmemory-policy", "noeviction"])
     mount = box.mount(store=server.url())
