@@ -138,6 +138,12 @@ void batch_past_none(struct batch *batch, struct bytes session, struct bytes key
 	    .at = INT64_MIN, .to = INT64_MAX);
 }
 
+void batch_past_anew(struct batch *batch, const struct backend_node *node)
+{
+	batch_past_forget(batch, node);
+	batch_past_none(batch, node->session, node->key);
+}
+
 void batch_past_gone(struct batch *batch, const struct backend_node *node, int64_t removed)
 {
 	PUT(batch, BACKEND_PAST_NOTE, .session = node->session, .key = node->key,

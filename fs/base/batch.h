@@ -70,6 +70,8 @@ void batch_past_shed(struct batch *batch, const struct backend_node *node, uint6
 		     int64_t left);
 /* No row of a key was there before, or was since a file was removed. */
 void batch_past_none(struct batch *batch, struct bytes session, struct bytes key);
+/* Both: the key begins with what it has now. */
+void batch_past_anew(struct batch *batch, const struct backend_node *node);
 void batch_past_gone(struct batch *batch, const struct backend_node *node, int64_t removed);
 /* Hide rows with a node, show them again, or delete the hidden ones from an index on. */
 void batch_key_hide(struct batch *batch, const struct backend_node *node);

@@ -123,7 +123,7 @@ static int count_record(void *arg, const struct backend_past *past)
 	return 0;
 }
 
-/* What was kept of a file, too. */
+/* What was kept of a file, too.  1: something is gone. */
 static int shed_past(struct tree *tree, struct backend_node *node, uint64_t ino)
 {
 	const struct backend_past_key key = { ino, node->session, node->key };
@@ -135,9 +135,10 @@ static int shed_past(struct tree *tree, struct backend_node *node, uint64_t ino)
 		r = backend_past_list(view.backend, view.snapshot, &key, INT64_MIN, count_record,
 				      &count);
 	view_end(&view);
-	return r < 0 ? r :
-		       shed_parts(tree, node, 0, count - 1,
-				  ino ? shed_trashed_past_part : shed_past_part);
+	if (r == 0)
+		r = shed_parts(tree, node, 0, count - 1,
+			       ino ? shed_trashed_past_part : shed_past_part);
+	return r < 0 ? r : count > 1;
 }
 
 static int shed_rows(struct tree *tree, struct backend_node *node)
@@ -175,7 +176,7 @@ int shed_hidden(struct tree *tree, const struct backend_node *node)
 	/* With what was kept of the parts, when there was room for that. */
 	if (r == 0 && kind_is_state(node->kind) && node->key.data)
 		r = shed_past(tree, &copy, 0);
-	return r;
+	return MIN(r, 0);
 }
 
 int shed_kept(struct tree *tree, const struct backend_node *node)
@@ -204,7 +205,7 @@ int shed_trashed(struct tree *tree, const struct backend_node *node)
 		r = shed_chunks(tree, &copy, 0);
 	if (r == 0 && node->key.data)
 		r = shed_past(tree, &copy, node->ino);
-	return r;
+	return MIN(r, 0);
 }
 
 int shed_content(struct tree *tree, struct inode *inode, uint64_t size)

@@ -9,7 +9,7 @@
 
 /* Of a file without a name: all. */
 int shed_hidden(struct tree *tree, const struct backend_node *node);
-/* What was kept of a file, as above. */
+/* What was kept of a file, as above; 1 if that was something. */
 int shed_kept(struct tree *tree, const struct backend_node *node);
 /* Of a file in the trash: all. */
 int shed_trashed(struct tree *tree, const struct backend_node *node);

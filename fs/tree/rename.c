@@ -261,23 +261,13 @@ static bool replaces_larger(struct tree *tree, struct view *view, struct inode *
 	       content_size(tree, view, over, &size_over) == 0 && size <= size_over;
 }
 
-/* The readers of the file that has come may not have been allowed to read the one before. */
-static void past_forget(struct tree *tree, const struct backend_node *node)
+/* The readers of the file that comes may not have been allowed to read the one before. */
+static void forget_replaced(struct moving *moving, struct inode *over, struct batch *batch)
 {
-	_cleanup_(batch_done) struct batch batch = { 0 };
-	int r;
-
-	batch_past_forget(&batch, node);
-	batch_past_none(&batch, node->session, node->key);
-	r = batch_commit(&batch, tree->backend, BACKEND_ANYWAY | BACKEND_FREES);
-	if (r == -ENOSPC) {
-		r = shed_kept(tree, node);
-		if (r == 0)
-			r = batch_commit(&batch, tree->backend, BACKEND_ANYWAY | BACKEND_FREES);
-	}
-	if (r < 0)
-		log_warning("the history of a file that another user has replaced stays: %s",
-			    strerror(-r));
+	if (moving->save)
+		save_forget(moving->save);
+	else
+		batch_past_anew(batch, &over->node);
 }
 
 /* Move one file; over is the file at the new name, or NULL. */
@@ -289,6 +279,7 @@ static int rename_plain(struct tree *tree, struct view *view, struct moving *mov
 	_cleanup_(backend_node_done) struct backend_node copy = { 0 };
 	_cleanup_(freep) char *name = NULL;
 	struct backend_node from_node, to_node;
+	bool forgets = false;
 	unsigned flags = 0;
 	int r;
 
@@ -318,6 +309,10 @@ static int rename_plain(struct tree *tree, struct view *view, struct moving *mov
 	view_end(view);
 	relocations_emit(&moving->files, &batch);
 	moving_emit_node(moving, &batch);
+	if (over && inode_is_state(over) && !node_shows_no_more(&moving->node, &over->node)) {
+		forgets = true;
+		forget_replaced(moving, over, &batch);
+	}
 	batch_entry_put(&batch, moving->node.parent, moving->node.entry, moving->name_to,
 			moving->node.ino);
 	if (moving->whiteout)
@@ -330,13 +325,14 @@ static int rename_plain(struct tree *tree, struct view *view, struct moving *mov
 	if (r == 0)
 		r = moving->save ? save_commit(tree, moving->save, &batch, flags) :
 				   tree_commit(tree, &batch, flags);
+	/* Without what was kept there may be room: once more. */
+	if (r == -ENOSPC && forgets && shed_kept(tree, &over->node) > 0)
+		return -ESTALE;
 	if (r < 0)
 		return r;
 	dir_apply(moving->dir, &from_node);
 	if (moving->dir != moving->dir_to)
 		dir_apply(moving->dir_to, &to_node);
-	if (over && inode_is_state(over) && !node_shows_no_more(&moving->node, &over->node))
-		past_forget(tree, &over->node);
 	if (over)
 		unlinking_apply(&unlinking);
 	moving_apply(tree, moving, &copy, steal_ptr(name));

@@ -59,6 +59,7 @@ struct emitting {
 	struct bytes rest;
 	size_t run;
 	unsigned run_used; /* lines of that run that were emitted */
+	bool forgot;	   /* what was kept of the key is deleted */
 	uint64_t offset;
 	int64_t index;
 	int64_t seq;
@@ -81,6 +82,7 @@ struct save {
 	int64_t rows;	       /* of the new content */
 	uint64_t first_change; /* offset of the first byte that differs */
 	bool begun;	       /* something was emitted */
+	bool forgets;
 	struct emitting at;
 	/* While save_commit() hands blocks out: the operations before the save, the position after
 	 * them, and what follows. */
@@ -403,6 +405,10 @@ static int save_emit(struct save *save, struct batch *batch, size_t limit)
 				bytes_make(save->at.rest.data, part));
 		save->at.rest = bytes_make(save->at.rest.data + part, save->at.rest.size - part);
 	}
+	if (save->forgets && !save->at.forgot) {
+		batch_past_anew(batch, save->target.node);
+		save->at.forgot = true;
+	}
 	return batch->error;
 }
 
@@ -475,6 +481,11 @@ bool save_only_adds(const struct save *save, const struct inode *inode, uint64_t
 {
 	return save->how == SAVE_LINES && !inode_is_draft(inode) &&
 	       save->first_change >= size_before;
+}
+
+void save_forget(struct save *save)
+{
+	save->forgets = true;
 }
 
 void save_set_target(struct save *save, const struct save_target *target)

@@ -116,6 +116,8 @@ struct save_target {
 struct save;
 int save_plan(struct tree *tree, struct view *view, const struct save_target *target,
 	      struct stage *stage, struct save **ret_save);
+/* Nothing that the key had before stays in its history. */
+void save_forget(struct save *save);
 /* All of them; save may be NULL. */
 int save_emit_all(struct save *save, struct batch *batch);
 void save_free(struct save *save);

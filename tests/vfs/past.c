@@ -23,7 +23,7 @@
 #include "tests/vfs/place.h"
 
 enum {
-	CUTS = 8, /* in `make check` */
+	CUTS = 6, /* in `make check` */
 	CUTS_SOAK = 400,
 };
 
@@ -80,6 +80,8 @@ static void add_old_versions(void)
 
 static void prepare(void)
 {
+	const struct stat of_another = { .st_uid = 1000, .st_mode = 0600 };
+
 	place_begin();
 	world_options.history = 7 * 24 * 60 * minute;
 	where = "base";
@@ -92,6 +94,7 @@ static void prepare(void)
 	save("s/a.jsonl", "1\n2\n3\n");
 	save("s/b.jsonl", "10\n20\n");
 	save("s/d.json", "{\"a\":1}");
+	save("s/e.json", "{\"e\":1}");
 	save("s/note.txt", "text");
 	save("t/l.jsonl", "[\"t\"]\n");
 	save("t/note.txt", "text of t");
@@ -101,6 +104,8 @@ static void prepare(void)
 	save("s/a.jsonl", "1\n4\n");
 	save("s/b.jsonl", "5\n");
 	save("s/d.json", "{\"a\":2}");
+	save("s/e.json", "{\"e\":2}");
+	cr_assert_eq(set_attr("s/e.json", &of_another, TREE_SET_MODE | TREE_SET_UID), 0);
 	cr_assert_eq(tree_trash(world_tree, BYTES("t"), INT64_MAX, TRASH_GRACE), 0);
 	world_settle();
 	place_close();
@@ -235,6 +240,17 @@ static int thin(void)
 	return history_thin(world_tree, time_now(), true);
 }
 
+/* Over the state of another user. */
+static int replace_e(void)
+{
+	return renamed("s/d.json", "s/e.json", 0);
+}
+
+static int act_replace(void)
+{
+	return with_tree(replace_e);
+}
+
 static int act_fork(void)
 {
 	return with_tree(fork_s);
@@ -268,12 +284,12 @@ static const struct act {
 	{ "an undo", act_undo, false },	   { "forgetting", act_forget, false },
 	{ "a fork", act_fork, false },	   { "a removal", act_remove, false },
 	{ "a return", act_return, false }, { "a purge", act_purge, true },
-	{ "thinning", act_thin, true },
+	{ "thinning", act_thin, true },	   { "a rename", act_replace, false },
 };
 
 /* ---- what is seen ---- */
 
-enum { PARTS = 16 };
+enum { PARTS = 20 };
 
 struct seen {
 	size_t count;
@@ -336,9 +352,9 @@ static void add_stored(struct seen *seen)
 
 static void look(struct seen *seen)
 {
-	static const char *const rows[][2] = { { "s", "a" },	{ "s", "b" },	{ "s", "d" },
-					       { "t", "l" },	{ "u", "l" },	{ "fork", "a" },
-					       { "fork", "b" }, { "fork", "d" } };
+	static const char *const rows[][2] = { { "s", "a" },	{ "s", "b" },	 { "s", "d" },
+					       { "s", "e" },	{ "t", "l" },	 { "u", "l" },
+					       { "fork", "a" }, { "fork", "b" }, { "fork", "d" } };
 	static const char *const notes[] = { "t/note.txt", "fork/note.txt" };
 
 	*seen = (struct seen){ 0 };
@@ -353,6 +369,7 @@ static void look(struct seen *seen)
 	add_rows_then(seen, "a", then);
 	add_rows_then(seen, "d", then);
 	add_rows_then(seen, "d", long_ago);
+	add_rows_then(seen, "e", then);
 	trashed(add_part(seen));
 	add_stored(seen);
 	place_close();
