@@ -286,6 +286,43 @@ ParameterizedTest(const int *how, checkpoint, copies_the_log_that_there_is, .ini
 	}
 }
 
+static unsigned cuts;
+
+static void count_cut(void *arg, const char *name)
+{
+	(void)arg;
+	cuts += strcmp(name, "Truncate") == 0;
+}
+
+static unsigned cuts_of(int how)
+{
+	cuts = 0;
+	order.how = how;
+	shim_watch(SHIM_THIS_THREAD, count_cut, NULL);
+	checkpoint();
+	shim_watch(SHIM_THIS_THREAD, NULL, NULL);
+	return cuts;
+}
+
+/* Also where the file stays as long as it is, a cut takes the blocks behind its end. */
+Test(checkpoint, cuts_the_database_only_when_nobody_writes, .init = place_begin, .fini = place_end)
+{
+	order = (struct order){ .ours = true };
+	begin_order();
+	must(run(writer, "BEGIN IMMEDIATE"));
+	must(add_rows(writer, MANY));
+	cr_expect_eq(cuts_of(SQLITE_CHECKPOINT_PASSIVE), 0, "beside a transaction");
+	must(run(writer, "COMMIT; BEGIN IMMEDIATE"));
+	cr_expect_eq(cuts_of(SQLITE_CHECKPOINT_RESTART), 0, "where that was to be waited for");
+	must(run(writer, "COMMIT"));
+	must(run(writer, "DELETE FROM rows; VACUUM"));
+	cr_expect_eq(cuts_of(SQLITE_CHECKPOINT_RESTART), 1, "with the lock for writing");
+	must(sqlite3_close(checkpointer));
+	must(sqlite3_close(another));
+	must(sqlite3_close(writer));
+	another = NULL;
+}
+
 /* ---- of a store ---- */
 
 enum {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A layer below SQLite that joins the writes of a transaction, grows the WAL ahead of them,
- * remembers a sync that has failed, and keeps checkpoints apart from writers that begin the WAL
- * anew.
+ * remembers a sync that has failed, and keeps checkpoints apart from writers: from those that begin
+ * the WAL anew, and from the blocks of the others.
  *
  * Writes
  *
@@ -56,6 +56,12 @@
  * Which locks there are, and where the index of the WAL says which WAL it is, is in
  * https://www.sqlite.org/walformat.html .
  *
+ * A checkpoint that has copied all cuts the database to the size of what is committed.  That takes
+ * the blocks behind its end as well, also where the file stays as long as it was; but a transaction
+ * that is under way may have been given these on a full disk, or rely on those that the file has
+ * (room.c).  So only a checkpoint that has the lock for writing, too, cuts; a file that is too long
+ * is nothing to SQLite, as there is one after each crash in front of the cut.
+ *
  * All other files, and all other calls, are those of SQLite's own layer: ours only puts other
  * methods in place of some of the file's, and its data behind the file's.
  */
@@ -102,6 +108,7 @@ struct joined {
 	int lost;	      /* why a sync of it failed */
 	/* Of a database. */
 	bool checkpoints; /* SQLite has the lock of checkpoints */
+	bool writes;	  /* and that for writing */
 	bool begins;	  /* we have it, to begin the WAL anew */
 	bool known;	  /* the WAL that is checkpointed: */
 	char salts[SALTS];
@@ -214,6 +221,14 @@ static int join_truncate(sqlite3_file *file, sqlite3_int64 size)
 	return code == SQLITE_OK ? joined_of(file)->real->xTruncate(file, size) : code;
 }
 
+static int cut_database(sqlite3_file *file, sqlite3_int64 size)
+{
+	struct joined *joined = joined_of(file);
+
+	return joined->checkpoints && !joined->writes ? SQLITE_OK :
+							joined->real->xTruncate(file, size);
+}
+
 static int join_sync(sqlite3_file *file, int flags)
 {
 	struct joined *joined = joined_of(file);
@@ -290,6 +305,7 @@ static int lock_exclusive(sqlite3_file *file, int slot, int count)
 	if (code != SQLITE_OK)
 		return code;
 	joined->checkpoints |= slot == CHECKPOINT_LOCK && count == 1;
+	joined->writes |= slot == WRITE_LOCK;
 	if (!joined->checkpoints)
 		return SQLITE_OK;
 	/* A checkpoint that has the lock for writing reads the length behind that. */
@@ -315,6 +331,8 @@ static int unlock(sqlite3_file *file, int slot, int count, int flags)
 	code = joined->real->xShmLock(file, slot, count, flags);
 	if (slot == CHECKPOINT_LOCK)
 		joined->checkpoints = false;
+	if (slot == WRITE_LOCK)
+		joined->writes = false;
 	if (slot == WAL_LOCKS && joined->begins) {
 		joined->begins = false;
 		joined->real->xShmLock(file, CHECKPOINT_LOCK, 1, UNLOCK);
@@ -395,6 +413,7 @@ static int join_open(sqlite3_vfs *vfs, const char *name, sqlite3_file *file, int
 	if ((flags & SQLITE_OPEN_MAIN_DB) && file->pMethods->iVersion >= 2) {
 		join_file(file, joined_of(file));
 		joined_of(file)->methods.xShmLock = join_shm_lock;
+		joined_of(file)->methods.xTruncate = cut_database;
 	} else if (flags & SQLITE_OPEN_WAL) {
 		sqlite3_file *db = sqlite3_database_file_object(name);
 

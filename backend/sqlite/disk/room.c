@@ -167,7 +167,12 @@ static int64_t over_quota(struct sqlite *store)
 
 void sqlite_room_begin(struct sqlite *store)
 {
+	int64_t pages = 0;
+
 	store->room.taken = over_quota(store);
+	/* The next cut takes what a transaction that failed was given behind the end. */
+	if (store->room.grown && sqlite_conn_number(&store->writer, SQL_PAGE_COUNT, &pages) == 0)
+		store->room.grown = MIN(store->room.grown, (uint64_t)pages * store->room.page);
 }
 
 static int check_quota(struct sqlite *store)
@@ -254,6 +259,14 @@ static int checkpoint(struct sqlite *store, int mode)
 	return code;
 }
 
+/* A stamp is never used twice, and may be left out. */
+static void commit_something(struct sqlite *store)
+{
+	sqlite3_exec(store->writer.db,
+		     "UPDATE sessfs_meta SET value = value + 1 WHERE key = 'stamp'", NULL, NULL,
+		     NULL);
+}
+
 /*
  * So that it is written from its beginning.  On a disk that is nearly full it keeps its first
  * blocks: once given back, other programs could take them.  On others it gets them again.
@@ -271,13 +284,10 @@ static int empty_wal(struct sqlite *store)
 		    0)
 		store->room.wal_limit = size;
 	code = checkpoint(store, keep ? SQLITE_CHECKPOINT_RESTART : SQLITE_CHECKPOINT_TRUNCATE);
-	/* SQLite cuts a WAL that is begun anew at the first commit into it.  A stamp is never used
-	 * twice, and may be left out. */
+	/* SQLite cuts a WAL that is begun anew at the first commit into it. */
 	if (keep && code == SQLITE_OK &&
 	    sqlite_beside_size(store->place.path, "-wal") > SQLITE_WAL_LEAST)
-		sqlite3_exec(store->writer.db,
-			     "UPDATE sessfs_meta SET value = value + 1 WHERE key = 'stamp'", NULL,
-			     NULL, NULL);
+		commit_something(store);
 	sqlite_reserve_keep_wal(store);
 	return code;
 }
@@ -447,8 +457,6 @@ static bool give_back(struct sqlite *store)
 		return false;
 	snprintf(text, sizeof(text), "PRAGMA main.incremental_vacuum(%llu)",
 		 (unsigned long long)slice);
-	/* A file that gets shorter loses what it had behind its end. */
-	store->room.grown = 0;
 	return sqlite3_exec(store->writer.db, text, NULL, NULL, NULL) == SQLITE_OK;
 }
 
@@ -476,19 +484,36 @@ static bool is_wanted(struct sqlite *store)
 	return wanted;
 }
 
+/* The database is longer than what is committed: a checkpoint beside writers has left it so.  One
+ * with nothing to copy would not cut it either. */
+static void cut_database(struct sqlite *store)
+{
+	int64_t pages = 0;
+	struct stat st;
+
+	if (stat(store->place.path, &st) < 0 ||
+	    sqlite_conn_number(&store->writer, SQL_PAGE_COUNT, &pages) < 0 ||
+	    (uint64_t)st.st_size <= (uint64_t)pages * store->room.page)
+		return;
+	commit_something(store);
+	empty_wal(store);
+}
+
 void sqlite_room_tidy(struct sqlite *store)
 {
-	bool more = true, any = false;
+	bool more = true, owned;
 
 	while (more && !store->damaged && !is_wanted(store)) {
 		sqlite_writer_take(store);
+		owned = store->mode == MODE_WHOLE && store->owner;
 		/* The mount that had the reserve may have ended. */
-		if (store->mode == MODE_WHOLE && store->owner)
+		if (owned)
 			sqlite_reserve_open(store);
-		more = store->mode == MODE_WHOLE && store->owner && give_back(store);
-		any |= more;
-		if (!more && (any || store->room.nearly_full))
+		more = owned && give_back(store);
+		if (!more && store->room.nearly_full)
 			empty_wal(store);
+		if (!more && owned)
+			cut_database(store);
 		if (!more) {
 			sqlite_reserve_keep_wal(store);
 			sqlite_reserve_build(store);
