@@ -16,8 +16,9 @@
 #include "backend/sqlite/disk/join.h"
 #include "tests/contract/contract.h"
 #include "tests/unit/random.h"
+#include "tests/unit/rounds.h"
 
-enum { CONNECTIONS = 3, ROWS = 300, MOST = 3000, TRANSACTIONS = 400 };
+enum { CONNECTIONS = 3, ROWS = 300, MOST = 3000, TRANSACTIONS = 100, TRANSACTIONS_SOAK = 400 };
 
 static sqlite3 *connections[CONNECTIONS];
 static uint64_t chance;
@@ -171,7 +172,7 @@ Test(join, what_is_committed_is_what_all_see, .fini = close_stores)
 	chance = random_seed("join");
 	open_all();
 	run(connections[0], "CREATE TABLE rows (id INTEGER PRIMARY KEY, data BLOB)");
-	for (unsigned i = 0; i < TRANSACTIONS; i++)
+	for (unsigned long i = rounds("SESSFS_JOINS", TRANSACTIONS, TRANSACTIONS_SOAK); i > 0; i--)
 		transact();
 
 	close_all();

@@ -19,7 +19,7 @@ import crowd
 import harness
 from harness import HANG, INSERT, TABLE, put, read, same, write
 
-LINES = harness.rounds("SESSFS_LINES", 40, 150)
+LINES = harness.rounds("SESSFS_LINES", 25, 150)
 SEED = int(os.environ.get("SESSFS_SEED") or time.time_ns() % 1_000_000)
 
 # The size of the buffer of each writer, and how it opens the file.

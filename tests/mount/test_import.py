@@ -452,14 +452,14 @@ def descend(folder, depth, make=False):
 
 
 def test_depth_costs_neither_descriptors_nor_stack(box):
-    depth, place = 2500, Place(box, False)
+    depth, place = harness.rounds("SESSFS_DEPTH", 1200, 2500), Place(box, False)
     source, out = box.new_folder("deep"), box.new_path("out")
     fd = descend(source, depth, make=True)
     os.close(os.open("f.json", os.O_WRONLY | os.O_CREAT, dir_fd=fd))
     os.close(fd)
     limits = lambda: (
         resource.setrlimit(resource.RLIMIT_NOFILE, (128, 128)),
-        resource.setrlimit(resource.RLIMIT_STACK, (1 << 20, 1 << 20)),
+        resource.setrlimit(resource.RLIMIT_STACK, (1 << 19, 1 << 19)),
     )
     try:
         for arguments in (("import", place.store, source), ("export", place.store, out)):

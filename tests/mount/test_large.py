@@ -14,8 +14,8 @@ import resource
 import harness
 from harness import TABLE, errno_of, main, put, read, same, tool, write
 
-PEAK = 128 << 20
 LARGE = int(os.environ.get("SESSFS_LARGE_MB", "0"))
+PEAK = (128 if LARGE else 64) << 20
 LINE = 400 if LARGE else 100  # ids and times take room beside each
 BLOCK = 10000  # lines
 
@@ -26,7 +26,7 @@ def is_sanitized(box):
 
 
 def size_of(box):
-    return (LARGE or (12 if is_sanitized(box) else 96)) << 20
+    return (LARGE or (12 if is_sanitized(box) else 48)) << 20
 
 
 def blocks(size, mark=b"a", changed=None):

@@ -41,7 +41,10 @@ def test_random_operations_do_what_the_contract_says(box):
         if line.startswith("SESSFS_TEST_SEED=") or line.endswith(" operations"):
             box.note(line)
     if done.returncode:
-        raise AssertionError(f"the game ended with {done.returncode}:\n{text[-8000:]}")
+        # What failed stands in front of the game that was played again.
+        if len(text) > 12000:
+            text = text[:4000] + "\n...\n" + text[-8000:]
+        raise AssertionError(f"the game ended with {done.returncode}:\n{text}")
 
 
 if __name__ == "__main__":

@@ -379,6 +379,7 @@ def test_restic_backs_the_files_of_a_mount_up(box):
     files_of(box, "restic")
 
 
+@harness.soak
 def test_borg_backs_the_files_of_a_mount_up(box):
     files_of(box, "borg")
 

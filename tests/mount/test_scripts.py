@@ -582,11 +582,11 @@ def unequal(title, disk, mount):
 
 
 def combinations(shares):
-    """Each deed and end, half of them unless in a soak, and for each WAYS choices of all else."""
+    """Each deed and end, a third of them unless in a soak, each with WAYS choices of all else."""
     rng = random.Random(SEED)
     tables = sharing.OPENS, shares, sharing.HOLDS, sharing.WORDS
     pairs = list(itertools.product(sharing.DEEDS, sharing.ENDS))
-    for deed, end in pairs if harness.SOAK else rng.sample(pairs, len(pairs) // 2):
+    for deed, end in pairs if harness.SOAK else rng.sample(pairs, len(pairs) // 3):
         for _ in range(WAYS):
             way, share, hold, words = (rng.choice(list(table)) for table in tables)
             # A thread does not end alone; and who opens a reader's file again, to write, is told

@@ -973,7 +973,7 @@ def test_random_changes_on_both_sides_are_carried_over_as_three_states_say(box):
         paths = [f"session_{name}/session.json" for name in "abcd"]
         model = {path: Three() for path in paths}
         place.take("--layout=strands")
-        for step in range(rounds("SESSFS_S3_STEPS", 25, 400)):
+        for step in range(rounds("SESSFS_S3_STEPS", 14, 400)):
             for path in chance.sample(paths, chance.randrange(3)):
                 data = chance.choice([None, *(b'{"v": %d}' % n for n in range(3))])
                 if chance.randrange(2):
@@ -1016,7 +1016,7 @@ def test_random_lines_and_parts_come_together_and_none_is_lost(box):
 
         place.put("p/s.jsonl", line())
         send()
-        for step in range(rounds("SESSFS_S3_STEPS", 25, 400)):
+        for step in range(rounds("SESSFS_S3_STEPS", 14, 400)):
             what = chance.randrange(4)
             if what == 0:
                 place.do("append", place.store, "p/s.jsonl", stdin=line() + line())

@@ -80,19 +80,19 @@ ParameterizedTestParameters(faults, of_one_call_are_told_and_harm_nothing)
 
 ParameterizedTest(const int *number, faults, of_one_call_are_told_and_harm_nothing)
 {
-	uint64_t step = rounds("SESSFS_FAULT_STEP", 4, 1);
+	uint64_t step = rounds("SESSFS_FAULT_STEP", 6, 1);
 
 	try_script(WORLD_MEMORY, errors[*number], false, 1 + (uint64_t)*number % step, step);
 }
 
 Test(faults, that_last_are_told_and_harm_nothing)
 {
-	try_script(WORLD_MEMORY, -ENOSPC, true, 1, rounds("SESSFS_FAULT_STEP", 3, 1));
+	try_script(WORLD_MEMORY, -ENOSPC, true, 1, rounds("SESSFS_FAULT_STEP", 5, 1));
 }
 
 Test(faults, of_sqlite_are_told_and_harm_nothing)
 {
-	try_script(WORLD_SQLITE, -EIO, false, 1, 7 * rounds("SESSFS_FAULT_STEP", 3, 1));
+	try_script(WORLD_SQLITE, -EIO, false, 1, 7 * rounds("SESSFS_FAULT_STEP", 5, 1));
 }
 
 /* ---- changes of others, of which the first read of a snapshot tells ---- */

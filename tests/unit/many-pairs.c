@@ -21,7 +21,7 @@
 
 enum {
 	MOUNTS = 3,
-	ROUNDS = 60,
+	ROUNDS = 40,
 	ROUNDS_SOAK = 200,
 	CHECKED = 1000,
 	LINES = 20 /* at the most */,

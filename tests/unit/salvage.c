@@ -21,7 +21,7 @@
 #include "tests/unit/rounds.h"
 #include "tests/unit/scratch.h"
 
-enum { ROWS = 600, TRIES = 40, TRIES_SOAK = 150 };
+enum { ROWS = 600, TRIES = 20, TRIES_SOAK = 150 };
 
 struct file {
 	char path[256];

@@ -169,7 +169,7 @@ static void check_all(void)
 
 SqliteStore(sql_random, changes_are_shown_as_the_rows_say)
 {
-	const unsigned long count = rounds("SESSFS_SQL_RANDOM", 200, 30000);
+	const unsigned long count = rounds("SESSFS_SQL_RANDOM", 120, 30000);
 	unsigned stayed = 0;
 
 	state = random_seed("sql-random");

@@ -1043,7 +1043,7 @@ static void expect_marks(void)
 EveryStore(compact, at_random_does_what_a_model_does)
 {
 	uint64_t random = random_seed("compact");
-	unsigned long count = rounds("SESSFS_COMPACTIONS", 40, 120);
+	unsigned long count = rounds("SESSFS_COMPACTIONS", 25, 120);
 
 	for (unsigned long i = 0; i < count; i++) {
 		if (model.count < 300 || random_below(&random, 4) == 0)

@@ -756,7 +756,7 @@ EveryStore(save, keeps_extended_attributes)
 
 /* ---- large ---- */
 
-enum { MANY = 40, WIDE = 512 << 10 };
+enum { MANY = 40, WIDE = 256 << 10 };
 
 /* Many lines of equal width, as one text. */
 static char *many_lines(void)

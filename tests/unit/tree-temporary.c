@@ -227,7 +227,7 @@ static unsigned count_bits(unsigned bits)
 /* Every order in a soak, else one of so many. */
 static unsigned long share(void)
 {
-	return rounds("SESSFS_TEMPORARY_SHARE", 23, 1);
+	return rounds("SESSFS_TEMPORARY_SHARE", 47, 1);
 }
 
 static void play_all(pid_t pid_a, pid_t pid_b, bool alone, bool closed_only)

@@ -32,7 +32,7 @@
 #include "tests/vfs/place.h"
 
 enum {
-	CUTS = 80, /* in `make check` */
+	CUTS = 50, /* in `make check` */
 	CUTS_SOAK = 300,
 	CUTS_A_LOAD = 25, /* about */
 	STEPS = 45,	  /* of a load */
