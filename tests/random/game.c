@@ -343,14 +343,30 @@ static bool is_shown(struct game *game, int process, int name)
 	       may_be_mtime(file, mtime_of(&st));
 }
 
+/* Somebody writes to a state file, or has just closed it, through the page cache of the ordinary
+ * file that it was when it was opened (limits.md). */
+static bool is_written_by_pages(const struct game *game, const struct file *file)
+{
+	for (size_t i = 0; file && i < SLOTS; i++) {
+		const struct user_file *user = &game->user[i];
+
+		if (user->is_open && user->file == file && user->was_ordinary &&
+		    file->kind != ORDINARY && (user->flags & O_ACCMODE) != O_RDONLY)
+			return true;
+	}
+	return false;
+}
+
 /* Where a name leads that another mount has changed, and attributes, are shown a moment later.  The
  * kernel keeps them for a day, so what it is not told of is never shown. */
 static void wait_until_shown(struct game *game, int process, int name)
 {
 	int64_t until = driver.now() + SEEN_SOON;
 
-	while (count_mounts(game) > 1 && name >= 0 && !is_shown(game, process, name) &&
-	       driver.now() < until)
+	if (name < 0 || (count_mounts(game) == 1 &&
+			 !is_written_by_pages(game, file_named(&game->contract, name))))
+		return;
+	while (!is_shown(game, process, name) && driver.now() < until)
 		usleep(2000);
 }
 
