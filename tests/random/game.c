@@ -347,7 +347,7 @@ static bool is_shown(struct game *game, int process, int name)
  * file that it was when it was opened (limits.md). */
 static bool is_written_by_pages(const struct game *game, const struct file *file)
 {
-	for (size_t i = 0; file && i < SLOTS; i++) {
+	for (size_t i = 0; driver.is_mount && file && i < SLOTS; i++) {
 		const struct user_file *user = &game->user[i];
 
 		if (user->is_open && user->file == file && user->was_ordinary &&
