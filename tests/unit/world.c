@@ -19,6 +19,7 @@
 #include "fs/tree/tree.h"
 #include "fs/write/write.h"
 #include "backend/base/log.h"
+#include "tests/unit/rounds.h"
 #include "tests/unit/scratch.h"
 #include "tests/unit/server.h"
 
@@ -289,7 +290,8 @@ void world_close(void)
 	*scratch = '\0';
 }
 
-static int kind_numbers[] = { WORLD_MEMORY, WORLD_SQLITE };
+/* In a check, the store in memory holds the contract (tests/contract); here it is one in a soak. */
+static int kind_numbers[] = { WORLD_SQLITE, WORLD_MEMORY };
 
 struct criterion_test_params every_kind(void)
 {
@@ -297,7 +299,9 @@ struct criterion_test_params every_kind(void)
 
 	return server_is_there() ?
 		       cr_make_param_array(int, &server_number, 1, NULL) :
-		       cr_make_param_array(int, kind_numbers, ARRAY_SIZE(kind_numbers), NULL);
+		       cr_make_param_array(int, kind_numbers,
+					   rounds("SESSFS_KINDS", 1, ARRAY_SIZE(kind_numbers)),
+					   NULL);
 }
 
 /* Text. */
