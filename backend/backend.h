@@ -272,7 +272,8 @@ enum backend_op_type {
 			      * both inclusive, counts as one change, at the last one */
 	BACKEND_PAST_FORGET, /* ino, session, key, at: what was kept until then or before goes, and
 			      * with INT64_MAX also that there was any; to: but for so many of the
-			      * oldest records, on SQLite, where a full disk may need that */
+			      * oldest records, on SQLite, where a full disk may need that.  These
+			      * and notes come to stores without a history, too: nothing is done */
 	BACKEND_OP_TYPES,
 };
 

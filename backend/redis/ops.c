@@ -44,6 +44,10 @@ static bool is_empty(const struct backend_op *op)
 	case BACKEND_CHUNK_DELETE:
 	case BACKEND_PIECE_DELETE:
 		return op->at > op->to;
+	/* There is no history. */
+	case BACKEND_PAST_NOTE:
+	case BACKEND_PAST_FORGET:
+		return true;
 	default:
 		return false;
 	}
@@ -161,8 +165,11 @@ static int add_op(struct ops *ops, const struct backend_op *op)
 			   OP(.ino = op->ino + (uint64_t)op->to, .at = op->at + op->to));
 		return 0;
 	default:
-		if (!is_empty(op))
-			call_say(&ops->call, forms[op->type], op);
+		if (is_empty(op))
+			return 0;
+		if (!forms[op->type])
+			return -EINVAL;
+		call_say(&ops->call, forms[op->type], op);
 		return 0;
 	}
 }

@@ -86,6 +86,22 @@ static bool keeps(struct backend *backend)
 
 #define SAME(backend, time, text) cr_assert_str_eq(then((backend), 0, K, (time)), (text))
 
+EveryStore(history, what_was_never_kept_may_be_forgotten)
+{
+	const struct backend_op forget = {
+		.type = BACKEND_PAST_FORGET, .session = S, .key = K, .at = INT64_MAX
+	};
+	const struct backend_op note = { .type = BACKEND_PAST_NOTE,
+					 .session = S,
+					 .key = K,
+					 .parent = PAST_NONE,
+					 .at = INT64_MIN,
+					 .to = INT64_MAX };
+
+	cr_expect_eq(COMMIT(backend, row_insert(S, K, 0, BYTES("a")), forget, note), 0);
+	cr_expect_str_eq(rows_of(backend, S, K), "0=a");
+}
+
 EveryStore(history, what_was_replaced_is_seen)
 {
 	int64_t empty, first, second;

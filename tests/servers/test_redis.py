@@ -375,6 +375,24 @@ def test_a_service_saves_beside_two_mounts(box):
     saves_beside(box, rounds("SESSFS_STEPS", 10, 100))
 
 
+def test_files_of_another_user_are_replaced(box):
+    """Which forgets a history, where there is one."""
+    harness.need_root()
+    mount = box.mount(store=resp.start(box).url())
+    os.mkdir(mount.at("s"))
+    for name in ("k.json", "l.jsonl"):
+        for replace in ("rename", "unlink"):
+            write(mount.at(f"s/{name}"), b"1\n")
+            os.chown(mount.at(f"s/{name}"), 1000, 1000)
+            write(mount.at("s/new"), b"2\n")
+            if replace == "unlink":
+                os.unlink(mount.at(f"s/{name}"))
+            os.rename(mount.at("s/new"), mount.at(f"s/{name}"))
+            harness.same(read(mount.at(f"s/{name}")), b"2\n", f"{name}, {replace}")
+            os.unlink(mount.at(f"s/{name}"))
+    mount.check()
+
+
 def test_a_mount_begins_while_others_write(box):
     """What it reads first changes under it all the time: the node of the root, among others."""
     server = resp.start(box)
