@@ -262,12 +262,15 @@ static bool replaces_larger(struct tree *tree, struct view *view, struct inode *
 }
 
 /* The readers of the file that comes may not have been allowed to read the one before. */
-static void forget_replaced(struct moving *moving, struct inode *over, struct batch *batch)
+static bool forget_replaced(struct moving *moving, const struct inode *over, struct batch *batch)
 {
+	if (!inode_is_state(over) || node_shows_no_more(&moving->node, &over->node))
+		return false;
 	if (moving->save)
 		save_forget(moving->save);
 	else
 		batch_past_anew(batch, &over->node);
+	return true;
 }
 
 /* Move one file; over is the file at the new name, or NULL. */
@@ -279,8 +282,8 @@ static int rename_plain(struct tree *tree, struct view *view, struct moving *mov
 	_cleanup_(backend_node_done) struct backend_node copy = { 0 };
 	_cleanup_(freep) char *name = NULL;
 	struct backend_node from_node, to_node;
-	bool forgets = false;
 	unsigned flags = 0;
+	bool forgets;
 	int r;
 
 	r = rename_check(view, moving, over);
@@ -309,10 +312,7 @@ static int rename_plain(struct tree *tree, struct view *view, struct moving *mov
 	view_end(view);
 	relocations_emit(&moving->files, &batch);
 	moving_emit_node(moving, &batch);
-	if (over && inode_is_state(over) && !node_shows_no_more(&moving->node, &over->node)) {
-		forgets = true;
-		forget_replaced(moving, over, &batch);
-	}
+	forgets = over && forget_replaced(moving, over, &batch);
 	batch_entry_put(&batch, moving->node.parent, moving->node.entry, moving->name_to,
 			moving->node.ino);
 	if (moving->whiteout)
@@ -375,6 +375,11 @@ static int exchange_plan(struct tree *tree, struct view *view, struct moving *a,
 	moving_emit_aside(b, batch);
 	moving_emit_node(a, batch);
 	moving_emit_node(b, batch);
+	/* What was kept of a file whose rows are moved goes along. */
+	if (a->save)
+		forget_replaced(a, b->inode, batch);
+	if (b->save)
+		forget_replaced(b, a->inode, batch);
 	r = save_emit_all(a->save, batch);
 	if (r == 0)
 		r = save_emit_all(b->save, batch);

@@ -15,6 +15,7 @@ import time
 
 import harness
 from harness import TABLE, append, errno_of, eventually, main, read, same, write
+from test_files import EXCHANGE, renameat2
 
 PAUSE = 0.15  # what SQL does within that counts as one change
 LINES = [b'{"n": %d}\n' % n for n in range(8)]
@@ -426,19 +427,39 @@ def test_what_is_forgotten_is_nowhere(box):
     do(box, "check", mount.store)
 
 
-def test_nobody_sees_what_another_user_has_replaced(box):
+def unseen_when_replaced(box, replace, name, kept=False):
+    """By a file of another user's."""
     harness.need_root()
     mount = box.mount(options=("allow_other",))
     path = os.path.join(mount.path, "demo")
+    mine, theirs = os.path.join(path, "a.json"), os.path.join(path, name)
     os.mkdir(path)
-    write(os.path.join(path, "a.json"), b'"mine"')
-    os.chmod(os.path.join(path, "a.json"), 0o600)
+    write(mine, b'"mine"')
+    os.chmod(mine, 0o600)
+    write(theirs, b'"before"')
     first = moment()
-    write(os.path.join(path, "b.json.tmp"), b'"theirs"')
-    os.chown(os.path.join(path, "b.json.tmp"), 65534, 65534)
-    os.rename(os.path.join(path, "b.json.tmp"), os.path.join(path, "a.json"))
-    same(read(os.path.join(path, "a.json")), b'"theirs"', "replaced")
-    same(os.path.exists(then(mount, first, "a.json")), False, "the past of another user")
+    write(theirs, b'"theirs"')
+    os.chown(theirs, 65534, 65534)
+    replace(theirs, mine)
+    same(read(mine), b'"theirs"', "replaced")
+    past = then(mount, first, "a.json")
+    same(read(past) if os.path.exists(past) else None, b'"before"' if kept else None, "the past")
+
+
+def exchange(path, path_to):
+    renameat2(path, path_to, EXCHANGE)
+
+
+def test_nobody_sees_what_another_user_has_replaced(box):
+    unseen_when_replaced(box, os.rename, "b.json.tmp")
+
+
+def test_nobody_sees_what_another_user_has_exchanged(box):
+    unseen_when_replaced(box, exchange, "b.json.tmp")
+
+
+def test_a_document_that_is_exchanged_keeps_its_own_past(box):
+    unseen_when_replaced(box, exchange, "b.json", kept=True)
 
 
 def test_a_store_of_the_format_before_is_brought_forward(box):
