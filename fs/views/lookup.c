@@ -187,6 +187,8 @@ static int refuse(struct tree *tree, struct bytes name, struct bytes reason)
 	return -ENOENT;
 }
 
+#define NO_HISTORY "this kind of store keeps no history"
+
 static int open_question(struct tree *tree, struct window_wanted *wanted, struct inode **ret_inode)
 {
 	uint64_t last;
@@ -199,6 +201,8 @@ static int open_question(struct tree *tree, struct window_wanted *wanted, struct
 	if (last >> WINDOW_BIT)
 		return refuse(tree, wanted->name,
 			      BYTES("inode numbers are so large that none are left for views"));
+	if (question_has_at(wanted->asked->question) && !tree->backend->ops->history)
+		return refuse(tree, wanted->name, BYTES(NO_HISTORY));
 	if (question_gathers(wanted->asked->question))
 		r = TREE_RETRY(tree, gather_once(tree, wanted, ret_inode));
 	else
@@ -254,6 +258,11 @@ int root_shown_through(struct tree *tree, const char *clauses, char **ret_why)
 	struct asked *asked = NULL;
 	int r = parse_clauses(clauses, &question, ret_why);
 
+	if (r == 0 && question_has_at(question) && !tree->backend->ops->history) {
+		question_free(question);
+		r = str_explain(ret_why, -EOPNOTSUPP, "cannot mount the view '%s': " NO_HISTORY,
+				clauses);
+	}
 	if (r == 0)
 		r = asked_new(bytes_str(clauses), question, &asked);
 	if (r == 0)

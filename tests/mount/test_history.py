@@ -51,6 +51,20 @@ def tree_of(folder):
     return {name: read(os.path.join(folder, name)) for name in sorted(os.listdir(folder))}
 
 
+def test_a_store_that_keeps_nothing_shows_no_present_as_the_past(box):
+    mount = box.mount("memory:")
+    os.mkdir(mount.at("s"))
+    append(mount.at("s", "a.jsonl"), b'{"n": 1}\n')
+    assert errno_of(os.listdir, mount.at("s", "@at=1h")) == errno.ENOENT
+    assert errno_of(os.stat, mount.at("@last=1,at=1h")) == errno.ENOENT
+    eventually(lambda: "@at=1h: this kind of store keeps no history" in mount.log(), "the sentence")
+    assert os.listdir(mount.at("s", "@last=1")) == ["a.jsonl"]
+    folder = box.new_path("mnt")
+    os.mkdir(folder)
+    done = box.sessfs("mount", "-o", "view=at=1h", "memory:", folder)
+    assert done.returncode == 1 and b"'at=1h': this kind of store keeps no history" in done.stderr
+
+
 def test_what_was_overwritten_is_seen_and_comes_back(box):
     mount, path = box.session("demo")
     messages, state = os.path.join(path, "messages.jsonl"), os.path.join(path, "state.json")
