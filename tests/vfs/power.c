@@ -283,6 +283,11 @@ static void do_append(struct load *load)
 	if (chance(load, 5) == 0)
 		text.size -= chance(load, text.size);
 	STEP(load, handle_write(world_tree, load->appender[i], getpid(), 0, buf_bytes(&text)));
+	/* A list that was renamed to an ordinary file: what is small and not written back by a
+	 * close is lost, also when what other files had later is not. */
+	if (world_tree->buffered)
+		STEP(load, handle_flush(world_tree, load->appender[i], getpid()));
+	cr_assert_not(world_tree->buffered);
 }
 
 static void do_end_appender(struct load *load)
