@@ -37,7 +37,8 @@ struct taker {
 	pthread_cond_t changed;
 	_Atomic bool runs;
 	_Atomic bool late;
-	uint64_t asked; /* times; and for which of them it has taken in everything */
+	_Atomic bool stuck; /* late, and it has come no further for a second */
+	uint64_t asked;	    /* times; and for which of them it has taken in everything */
 	uint64_t taken;
 	uint64_t steps; /* so far */
 	int result;	/* of the last time */

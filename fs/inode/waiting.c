@@ -194,7 +194,8 @@ static int wait_for_taker(struct tree *tree, struct catching_up *up)
 		up->tries++;
 		r = tree->taker.result == -ESTALE ? 0 : tree->taker.result;
 	} else if (tree->taker.runs) {
-		up->stuck = tree->taker.steps == steps ? up->stuck + 1 : 0;
+		tree->taker.stuck = tree->taker.steps == steps;
+		up->stuck = tree->taker.stuck ? up->stuck + 1 : 0;
 		tree->taker.late = true;
 	}
 	pthread_mutex_unlock(&tree->taker.lock);
@@ -292,6 +293,7 @@ void taker_stepped(struct tree *tree)
 {
 	pthread_mutex_lock(&tree->taker.lock);
 	tree->taker.steps++;
+	tree->taker.stuck = false;
 	pthread_cond_broadcast(&tree->taker.changed);
 	pthread_mutex_unlock(&tree->taker.lock);
 }
@@ -313,7 +315,7 @@ void taker_has(struct tree *tree, uint64_t asked, int result)
 	tree->taker.taken = asked;
 	tree->taker.result = MIN(result, 0);
 	if (result >= 0)
-		tree->taker.late = false;
+		tree->taker.late = tree->taker.stuck = false;
 	pthread_cond_broadcast(&tree->taker.changed);
 	pthread_mutex_unlock(&tree->taker.lock);
 }
@@ -333,7 +335,7 @@ void taker_stop(struct tree *tree)
 	backend_wake(tree->backend);
 	pthread_join(tree->taker.thread, NULL);
 	pthread_mutex_lock(&tree->taker.lock);
-	tree->taker.runs = tree->taker.late = false;
+	tree->taker.runs = tree->taker.late = tree->taker.stuck = false;
 	pthread_cond_broadcast(&tree->taker.changed);
 	pthread_mutex_unlock(&tree->taker.lock);
 }

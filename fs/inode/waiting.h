@@ -16,7 +16,8 @@
  *   it uses (inode_view_begin(), key_heed()).  If one of those waits, it is *wanted*: it comes
  *   next, and the request waits for that, ten seconds at the most if nothing happens.  A batch that
  *   names one is refused by the store, and its keys are wanted, too.  What is asked by no key, such
- *   as the list of all sessions, is meanwhile what was taken in last.
+ *   as the list of all sessions, is meanwhile what was taken in last, and so is the list of a
+ *   session when the taker has come no further for a second.
  *
  *   Other mounts may commit, again and again, before a request has a view of what they have left.
  *   After some tries, or one more beside a taker that is late, it takes the store's turn: they wait

@@ -710,6 +710,20 @@ SqliteStore(waits, nobody_waits_for_what_others_have_changed)
 	cr_assert_eq(count_names("many"), MANY);
 }
 
+/* A list does not fail, whatever locks the store: it is what was taken in last. */
+SqliteStore(waits, a_session_is_listed_whose_changes_cannot_be_taken_in)
+{
+	fill();
+	make_dir("many");
+	save("many/d.json", "[1]");
+	world_settle();
+	begin_to_take();
+	cr_expect_str_eq(names_in("many"), "d.json");
+	sem_post(&gate.go);
+	cr_assert_eq(world_tree->take_in(world_tree), 0);
+	cr_assert_eq(count_names("many"), MANY + 1);
+}
+
 static void write_elsewhere(void)
 {
 	append("s/a.jsonl", "3\n");
