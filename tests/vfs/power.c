@@ -832,12 +832,26 @@ Test(power, loss_leaves_a_state_that_was_shown_and_no_older_one_than_was_synced,
 	cr_assert_eq(tally.lossy[SHIM_KEEP_ALL], 0);
 }
 
+static void birth_cut(const struct shim_log *log, size_t at, enum shim_pattern pattern,
+		      uint64_t *state)
+{
+	_cleanup_(buf_done) struct buf shown = { 0 }, wrong = { 0 };
+	struct shim_cut cut = { .at = at, .pattern = pattern, .seed = random_next(state) };
+
+	shim_cut(log, &cut, place_fresh("cut"));
+	look_at(place_path("cut"), &shown, &wrong);
+	cr_assert(!wrong.size && !shown.size, "cut at %zu of %zu, %s: %.*s%.*s", at,
+		  shim_log_size(log), shim_pattern_name(cut.pattern), (int)wrong.size, wrong.data,
+		  (int)shown.size, shown.data);
+}
+
 /* All of it: few entries, and some of the worst. */
 Test(power, loss_while_a_store_is_made_leaves_none_or_an_empty_one, .init = begin,
      .fini = place_end)
 {
 	static const enum shim_pattern patterns[] = { SHIM_DROP_ALL, SHIM_TEAR_512,
 						      SHIM_GARBAGE_TAIL };
+	const unsigned tears = rounds("SESSFS_POWER_TEARS", 4, 200);
 	uint64_t state = random_seed("power, birth");
 	struct shim_log *log;
 
@@ -846,18 +860,12 @@ Test(power, loss_while_a_store_is_made_leaves_none_or_an_empty_one, .init = begi
 	place_close();
 	log = shim_recorded();
 	for (size_t at = 0; at <= shim_log_size(log); at++) {
-		_cleanup_(buf_done) struct buf shown = { 0 }, wrong = { 0 };
-		struct shim_cut cut = {
-			.at = at,
-			.pattern = patterns[at % ARRAY_SIZE(patterns)],
-			.seed = random_next(&state),
-		};
+		/* Just before a sync there is the most to tear. */
+		bool sync = at < shim_log_size(log) && shim_log_entry(log, at) == SHIM_SYNCED;
 
-		shim_cut(log, &cut, place_fresh("cut"));
-		look_at(place_path("cut"), &shown, &wrong);
-		cr_assert(!wrong.size && !shown.size, "cut at %zu of %zu, %s: %.*s%.*s", at,
-			  shim_log_size(log), shim_pattern_name(cut.pattern), (int)wrong.size,
-			  wrong.data, (int)shown.size, shown.data);
+		birth_cut(log, at, patterns[at % ARRAY_SIZE(patterns)], &state);
+		for (unsigned i = 0; sync && i < tears; i++)
+			birth_cut(log, at, i % 2 ? SHIM_TEAR_512 : SHIM_TEAR_4096, &state);
 	}
 	shim_log_free(log);
 }

@@ -407,6 +407,11 @@ static int bring_main(struct sqlite *store, const struct backend_options *option
 
 	if (options->read_only)
 		r = open_writer(store, NULL);
+	/* Until there is a log that has the pages, a rollback journal has what they were.  NORMAL
+	 * does not sync these before it says that they are there: power that fails then can leave
+	 * zeros for the first page, of which no checksum covers the front. */
+	if (r == 0)
+		r = sqlite_conn_exec(&store->writer, "PRAGMA main.synchronous = FULL");
 	if (r == 0 && look->new_store)
 		r = sqlite_conn_exec_made(
 			&store->writer,
@@ -417,6 +422,8 @@ static int bring_main(struct sqlite *store, const struct backend_options *option
 		sqlite_room_let_shrink(store, path);
 	if (r == 0)
 		r = set_wal(store, path, ret_why);
+	if (r == 0)
+		r = sqlite_conn_exec(&store->writer, "PRAGMA main.synchronous = NORMAL");
 	if (r == 0)
 		r = sqlite_schema_bring(store, look->version, look->new_store || look->rows_lost);
 	/* The name is for the message to a second owner, but set_triggers() in commit.c also needs
