@@ -279,6 +279,12 @@ struct reading {
 	bool stopped;
 };
 
+/* A clock that was wrong makes rows of a time to come. */
+static bool made_later(const struct as_of *as_of, int64_t created)
+{
+	return created > as_of->time && created <= as_of->now;
+}
+
 static int on_row(void *arg, int64_t at, struct backend_times times, struct bytes data)
 {
 	struct reading *reading = arg;
@@ -287,8 +293,7 @@ static int on_row(void *arg, int64_t at, struct backend_times times, struct byte
 
 	if (at < reading->first || at > reading->last)
 		return 1;
-	/* A clock that was wrong makes rows of a time to come. */
-	if (times.created > as_of->time && times.created <= as_of->now)
+	if (!as_of->cut && made_later(as_of, times.created))
 		return 0;
 	r = reading->fn(reading->arg, (int64_t)((uint64_t)at + (uint64_t)reading->by), times, data);
 	reading->stopped = r > 0;
@@ -336,6 +341,57 @@ int as_of_read(struct backend *backend, struct backend_snapshot *snapshot,
 		i += back ? (size_t)-1 : 1;
 	}
 	return MIN(r, 0);
+}
+
+struct probe {
+	const struct as_of *as_of;
+	int64_t index;
+	enum { PROBE_NOTHING, PROBE_ROW, PROBE_LATER } found;
+};
+
+static int on_probe(void *arg, int64_t index, struct backend_times times, struct bytes data)
+{
+	struct probe *probe = arg;
+
+	(void)data;
+	probe->index = index;
+	probe->found = made_later(probe->as_of, times.created) ? PROBE_LATER : PROBE_ROW;
+	return 1;
+}
+
+int as_of_cut(struct backend *backend, struct backend_snapshot *snapshot, struct as_of *as_of,
+	      int64_t *ret_end)
+{
+	struct item none = { .last = INT64_MAX, .where = RUN_NONE };
+	int64_t low = INT64_MIN, high = INT64_MAX, at = INT64_MAX, end = INT64_MIN;
+	bool found = false; /* low: all up to there was there; what is from high on was not */
+	uint64_t step = 1;
+	int r;
+
+	as_of->cut = true;
+	/* From the end in growing steps to a row that was there; then by halves. */
+	do {
+		struct probe probe = { .as_of = as_of };
+
+		r = as_of_read(backend, snapshot, as_of, at, true, on_probe, &probe);
+		if (r < 0)
+			return r;
+		if (probe.found == PROBE_LATER) {
+			high = probe.index;
+		} else {
+			found = true;
+			low = at;
+			end = probe.found ? MIN(probe.index, INT64_MAX - 1) + 1 : INT64_MIN;
+		}
+		if (found)
+			at = low + (int64_t)(((uint64_t)high - (uint64_t)low) / 2);
+		else
+			at = (uint64_t)high - (uint64_t)INT64_MIN > step ? high - (int64_t)step :
+									   INT64_MIN;
+		step *= 2;
+	} while (found ? at > low : high > INT64_MIN);
+	none.first = *ret_end = end;
+	return put_items(as_of, &none, 1);
 }
 
 static int found_row(void *arg, int64_t index, struct backend_times times, struct bytes data)

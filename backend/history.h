@@ -106,12 +106,18 @@ struct as_of {
 	bool whole; /* the rows of now, but for those that were made later */
 	bool came;  /* rows have come since that have times of their own: of a file that was made
 		       for them that time says nothing, either */
+	bool cut;   /* as_of_cut() */
 };
 
 /* Free with as_of_done(). */
 int as_of_find(struct backend *backend, struct backend_snapshot *snapshot,
 	       const struct backend_past_key *key, int64_t time, struct as_of *ret_as_of);
 void as_of_done(struct as_of *as_of);
+/* Make the runs end where the rows do, *ret_end behind the last one (INT64_MIN: there is none).
+ * What was made later and has no record came behind all that was there, so the end is searched for
+ * by created_at; reads leave nothing out from then on. */
+int as_of_cut(struct backend *backend, struct backend_snapshot *snapshot, struct as_of *as_of,
+	      int64_t *ret_end);
 /* As row_read_times(). */
 int as_of_read(struct backend *backend, struct backend_snapshot *snapshot,
 	       const struct as_of *as_of, int64_t from, bool back, backend_row_time_fn *fn,

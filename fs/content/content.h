@@ -105,6 +105,8 @@ int list_has_pieces(struct view *view, uint64_t ino, bool *ret_any);
 
 /* The bytes of the tail, appended to out. */
 int list_read_tail(struct view *view, struct inode *inode, struct buf *out);
+/* Write marks that a list lacks at its end, behind changes by other programs, if they are many. */
+int list_mark(struct tree *tree, struct inode *inode);
 /* Whether a mark is due behind so many bytes and rows.  No lock is needed. */
 bool list_mark_due(uint64_t bytes, uint64_t rows);
 

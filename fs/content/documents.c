@@ -59,12 +59,17 @@ static struct version *document_find(struct tree *tree, uint64_t ino, uint64_t c
 	return version;
 }
 
+static bool is_large(const struct version *version)
+{
+	return version->past || version->stage.size > DOCUMENT_KEPT;
+}
+
 static void keep(struct tree *tree, uint64_t ino, uint64_t changed, uint64_t number,
 		 struct version *version)
 {
 	struct document *document = slot_of(tree, ino);
 
-	if (version->stage.size > DOCUMENT_KEPT)
+	if (is_large(version))
 		return;
 	version->count++;
 	pthread_mutex_lock(&tree->documents->lock);
@@ -142,7 +147,7 @@ void document_keep_window(struct tree *tree, const struct inode *inode, struct v
 	struct large *large = large_of(tree, inode->ino);
 
 	keep(tree, inode->ino, 0, 0, version);
-	if (version->stage.size <= DOCUMENT_KEPT)
+	if (!is_large(version))
 		return;
 	version->count++;
 	pthread_mutex_lock(&tree->documents->lock);

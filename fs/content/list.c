@@ -16,6 +16,7 @@
 #include "fs/base/lines.h"
 #include "fs/content/kind.h"
 #include "fs/inode/commit.h"
+#include "fs/inode/inodes.h"
 #include "fs/inode/waiting.h"
 
 enum {
@@ -263,8 +264,9 @@ static bool list_take(struct inode *inode, const struct backend_tail *tail)
 	return true;
 }
 
-static int list_load(struct tree *tree, struct view *view, struct inode *inode,
-		     struct backend_mark mark)
+/* changing: the tree, or NULL, if the marks that lack may be written. */
+static int load_from(struct tree *changing, struct view *view, struct inode *inode,
+		     struct backend_mark mark, size_t lacked)
 {
 	_cleanup_(batch_done) struct batch marks = { 0 };
 	struct loading loading = load_begin(inode, mark);
@@ -276,18 +278,41 @@ static int list_load(struct tree *tree, struct view *view, struct inode *inode,
 	if (r < 0)
 		return r;
 	/* Marks only save time: when they cannot be written, nothing is lost. */
-	if (marks.count && !tree->backend->read_only &&
-	    (tree_is_quiet(tree) || marks.count > MARKS_LACKED)) {
-		/* We read: only trylock, since the lock's holder may be changing the file; and do
-		 * not wait for the store's lock. */
-		_cleanup_(tree_change_endp) struct tree *changing = tree_try_change(tree);
-
+	if (changing && marks.count > lacked && !changing->backend->read_only) {
+		/* Do not wait for the store's lock. */
 		batch_guard_rows(&marks, inode->node.session, inode->node.key);
-		if (changing)
-			tree_commit(tree, &marks, BACKEND_AT_ONCE);
+		tree_commit(changing, &marks, BACKEND_AT_ONCE);
 	}
 	load_end(&loading);
 	return 0;
+}
+
+static int list_load(struct tree *tree, struct view *view, struct inode *inode,
+		     struct backend_mark mark)
+{
+	/* We read: only trylock, since the lock's holder may be changing the file; and now, since a
+	 * writer that waits for a long walk to end keeps us from it. */
+	_cleanup_(tree_change_endp) struct tree *changing = tree_try_change(tree);
+
+	return load_from(changing, view, inode, mark, tree_is_quiet(tree) ? 0 : MARKS_LACKED);
+}
+
+int list_mark(struct tree *tree, struct inode *inode)
+{
+	_cleanup_(tree_turn_endp) struct tree *turn = tree_turn(tree);
+	_cleanup_(view_end) struct view view = { 0 };
+	struct backend_mark mark = { .index = INT64_MIN };
+	WITH_CHANGE_LOCK(turn, inode);
+	WITH_INODE_LOCK(inode);
+	int r = inode_view_begin(tree, inode, &view);
+
+	if (r < 0 || inode->gone || inode->apart || inode->node.kind != BACKEND_LIST ||
+	    inode_is_draft(inode))
+		return r;
+	r = ASK(&view, mark_find_index, inode->node.ino, INT64_MAX, &mark);
+	return r < 0 && r != -ENOENT ?
+		       r :
+		       load_from(tree, &view, inode, mark, tree_is_quiet(tree) ? 0 : MARKS_LACKED);
 }
 
 /* Reading. */

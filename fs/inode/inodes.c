@@ -25,6 +25,7 @@ void version_drop(struct version **version)
 {
 	if (*version && atomic_fetch_sub(&(*version)->count, 1) == 1) {
 		stage_done(&(*version)->stage);
+		free((*version)->past);
 		free(*version);
 	}
 	*version = NULL;

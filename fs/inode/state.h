@@ -41,6 +41,7 @@ struct version {
 	_Atomic unsigned count;
 	bool replaced; /* by a save that was published; inode.lock */
 	struct stage stage;
+	struct window_past *past; /* or its bytes are read as in fs/views/past.h; owned */
 };
 
 /* How a handle counts on its face; FACE_ASKS: a thread only asks for attributes. */

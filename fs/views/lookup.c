@@ -9,7 +9,7 @@
 #include "fs/write/write.h"
 #include "backend/base/log.h"
 #include "backend/base/tick.h"
-#include "fs/views/windows.h"
+#include "fs/views/past.h"
 
 /* Notify the kernel to forget names, since there are too many windows. */
 static void forget_outlived(struct tree *tree)
@@ -96,18 +96,18 @@ static int open_once(struct tree *tree, struct window_wanted *wanted, uint32_t r
 	};
 	bool ages = question_has_ages(view.question);
 	_cleanup_(version_drop) struct version *version = NULL;
-	int r = window_view_begin(tree, wanted->of, &view);
+	int r = past_begin(tree, wanted->of, &view);
 
 	/* With ages, the rows decide which window it is. */
 	if (r == 0 && view.rows.list && ages)
-		r = window_choose(&view, &version);
+		r = past_choose(&view, &version);
 	if (r != 0)
 		return r;
 	wanted->rows = view.rows;
 	if (found(tree, wanted, version, ret_inode))
 		return 0;
 	if (view.rows.list && !ages)
-		r = window_choose(&view, &version);
+		r = past_choose(&view, &version);
 	return r < 0 ? r : window_make(tree, wanted, &view, &version, ret_inode);
 }
 

@@ -21,7 +21,7 @@
 #include "fs/api/events.h"
 #include "fs/inode/generation.h"
 #include "fs/inode/inodes.h"
-#include "fs/views/windows.h"
+#include "fs/views/past.h"
 
 /* 1: the list has changed since, and the name must be looked up again. */
 static int fill_once(struct tree *tree, struct window *window)
@@ -31,11 +31,11 @@ static int fill_once(struct tree *tree, struct window *window)
 		.rows.now = window->rows.now,
 		.rows.removed = window->rows.removed,
 	};
-	int r = window_view_begin(tree, window->of, &view);
+	int r = past_begin(tree, window->of, &view);
 
 	if (r != 0)
 		return r;
-	return window_fill_again(&view, &window->rows, &window->content);
+	return past_fill_again(&view, &window->rows, &window->content);
 }
 
 static int reading_begin(struct tree *tree, struct inode *inode, bool joins)
@@ -159,6 +159,20 @@ static int open_saving(struct tree *tree, struct through *through, int flags, pi
 	return r;
 }
 
+static int read_window(struct tree *tree, struct window *window, uint64_t offset, size_t size,
+		       struct buf *out)
+{
+	bool past;
+	int r = 0;
+
+	pthread_mutex_lock(&window->lock);
+	past = !window->saving.stages && window->content->past;
+	if (past)
+		r = past_read(tree, window, offset, size, out);
+	pthread_mutex_unlock(&window->lock);
+	return past ? r : window_read(window, offset, size, out);
+}
+
 int through_read(struct tree *tree, const struct through *through, uint64_t offset, size_t size,
 		 bool page, struct buf *out)
 {
@@ -166,7 +180,7 @@ int through_read(struct tree *tree, const struct through *through, uint64_t offs
 		return -EINVAL; /* stream_read() */
 	if (through->saves && !(page && through->reads))
 		return saving_read(through, offset, size, out);
-	return through->reads ? window_read(through->inode->window, offset, size, out) :
+	return through->reads ? read_window(tree, through->inode->window, offset, size, out) :
 				handle_read(tree, through->handle, offset, size, out);
 }
 

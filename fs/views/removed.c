@@ -12,7 +12,7 @@
 #include "fs/base/names.h"
 #include "fs/inode/inodes.h"
 #include "fs/inode/trashed.h"
-#include "fs/views/windows.h"
+#include "fs/views/past.h"
 
 struct removed {
 	struct tree *tree;
@@ -262,33 +262,27 @@ int removed_list(struct tree *tree, const struct inode *dir, uint64_t position, 
 
 /* ---- Rows as of then ---- */
 
-static int is_last(void *arg, int64_t index, struct backend_times times, struct bytes data)
-{
-	int64_t *end = arg;
-
-	(void)times;
-	(void)data;
-	*end = MIN(index, INT64_MAX - 1) + 1;
-	return 1;
-}
-
 int as_of_begin(struct inode *of, uint64_t hidden, struct window_view *ret)
 {
 	struct view *view = &ret->view;
 	const struct backend_past_key key = { hidden, buf_bytes(&ret->session),
 					      buf_bytes(&ret->key) };
 	const int64_t time = question_moment(ret->question->at, ret->rows.now, INT64_MAX);
-	int r = as_of_find(view->backend, view->snapshot, &key, time, &ret->as_of);
+	int r;
 
+	if (ret->past && ret->past->version == of->version)
+		return 0;
+	r = as_of_find(view->backend, view->snapshot, &key, time, &ret->as_of);
 	ret->rows.end = INT64_MIN;
 	if (r == 0)
-		r = as_of_read(view->backend, view->snapshot, &ret->as_of, INT64_MAX, true, is_last,
-			       &ret->rows.end);
+		r = as_of_cut(view->backend, view->snapshot, &ret->as_of, &ret->rows.end);
 	if (r == 0 && ret->rows.end == INT64_MIN &&
 	    (ret->as_of.came || !was_there(&of->node, time)))
 		r = -ENOENT;
 	ret->rows.end = MAX(ret->rows.end, 0);
 	ret->rows.version ^= as_of_sum(&ret->as_of);
+	ret->marked = !hidden && of->node.kind == BACKEND_LIST && !inode_is_draft(of) &&
+		      !of->list.tail_size && of->list.size > DOCUMENT_KEPT;
 	return r;
 }
 

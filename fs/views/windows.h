@@ -23,9 +23,8 @@ void window_used(struct tree *tree, struct inode *inode);
 int window_of_root(struct tree *tree, struct asked *asked);
 /* Hide it from lookups.  No lock is needed. */
 void window_hide(struct tree *tree, struct window *window);
-/* When there are too many windows, the one that was not used for the longest time, so that the
- * kernel may forget its name: its directory, and its name, which the caller frees.  Each is
- * returned once. */
+/* When there are too many windows, the one that was not used for the longest time, once: its
+ * directory and its name, which the caller frees, for the kernel to forget it. */
 bool window_outlived(struct tree *tree, uint64_t *ret_parent, char **ret_name);
 /* At most size bytes of an open window, appended to out: of the stage, if something is saved
  * through it. */
@@ -41,14 +40,16 @@ void asked_drop(struct asked *asked);
 struct window_view {
 	struct view view;
 	const struct question *question;
-	uint64_t ino;		     /* its number, and */
-	uint64_t changed;	     /* inode.changed */
-	struct documents *documents; /* of the directory, once they are chosen; owned */
-	uid_t uid;		     /* of the directory, */
-	gid_t gid;		     /* too */
-	bool document;		     /* it is a document, and its row is shown */
-	struct as_of as_of;	     /* with at=; then it has runs */
-	struct unpacked *unpacked;   /* of a packed transcript, once it is read; owned */
+	uint64_t ino;			/* its number, and */
+	uint64_t changed;		/* inode.changed */
+	struct documents *documents;	/* of the directory, once they are chosen; owned */
+	uid_t uid;			/* of the directory, */
+	gid_t gid;			/* too */
+	bool document;			/* it is a document, and its row is shown */
+	struct as_of as_of;		/* with at=; then it has runs */
+	bool marked;			/* and the marks of a list may be used */
+	const struct window_past *past; /* runs that are found again only if it is outdated */
+	struct unpacked *unpacked;	/* of a packed transcript, once it is read; owned */
 	struct window_rows rows;
 	struct buf session, key; /* owned */
 };
@@ -67,8 +68,7 @@ int window_choose(struct window_view *view, struct version **ret_version);
 int window_choose_items(struct window_view *view, struct window *items);
 /* Reduce the choice to the row with this index.  -ENOENT: it was not chosen. */
 int window_choose_item(struct window_view *view, int64_t index, struct version **ret_version);
-/* Call a function with the index of each row that is shown, from one on.  It returns 0 to go on, 1
- * to stop, -errno. */
+/* Call a function with the index of each row that is shown; 0 to go on, 1 to stop, -errno. */
 typedef int window_item_fn(void *arg, int64_t index);
 int window_items(struct window_view *view, int64_t from, window_item_fn *fn, void *arg);
 /* Their bytes, as a version that is counted once.  Documents get rows.version and rows.end from
