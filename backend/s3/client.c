@@ -88,26 +88,23 @@ static int exchange(struct s3 *s3, const char *path, const char *role, char **re
 {
 	_cleanup_(buf_done) struct buf form = { 0 };
 	_cleanup_(fclosep) FILE *file = descriptor_stream(path);
-	_cleanup_(freep) char *named = environment("AWS_ENDPOINT_URL_STS"), *expires = NULL;
-	_cleanup_(freep) char *url =
-		named ? str_printf("%s/", named) :
-			str_printf("https://sts.%s.amazonaws.com/", s3->region);
+	_cleanup_(freep) char *url = environment("AWS_ENDPOINT_URL_STS"), *expires = NULL;
 	char token[16384];
-
-	if (!url || !file || fscanf(file, "%16383s", token) != 1)
-		return str_explain(ret_why, -EACCES, "cannot read the token in %s", path);
-	const struct s3_pair pairs[S3_PAIRS] = { { "RoleArn", role },
+	const struct s3_pair pairs[S3_PAIRS] = { { "Action", "AssumeRoleWithWebIdentity" },
+						 { "RoleArn", role },
 						 { "RoleSessionName", "sessfs" },
 						 { "Version", "2011-06-15" },
 						 { "WebIdentityToken", token } };
-	int r = buf_append_str(&form, "Action=AssumeRoleWithWebIdentity");
+	S3_REQUEST(request, .method = "POST", .lane = S3_LANES);
+	int r;
 
-	if (r == 0)
-		r = s3_encode_pairs(pairs, '&', &form);
-	_cleanup_(s3_request_done) struct s3_request request = {
-		.method = "POST", .url = url, .lane = S3_LANES, .body = buf_bytes(&form)
-	};
-
+	if (!url)
+		url = str_printf("https://sts.%s.amazonaws.com", s3->region);
+	if (!url || !file || fscanf(file, "%16383s", token) != 1)
+		return str_explain(ret_why, -EACCES, "cannot read the token in %s", path);
+	r = s3_encode_pairs(pairs, "", &form);
+	request.url = url;
+	request.body = buf_bytes(&form);
 	if (r == 0)
 		r = s3_perform(s3, &request);
 	for (size_t i = 0; r == 0 && i < CREDENTIALS; i++) {
@@ -154,30 +151,29 @@ static int find_place(struct s3 *s3, const struct s3_options *options, char **re
 {
 	_cleanup_(freep) char *endpoint =
 		options->endpoint ? strdup(options->endpoint) : environment("AWS_ENDPOINT_URL_S3");
-	const char *host;
-	size_t size;
+	char scheme[6], host[300];
+	int size = 0;
 
 	if (!endpoint)
 		endpoint = s3_setting("AWS_ENDPOINT_URL", "endpoint_url");
 	/* A certificate for *.s3.amazonaws.com is not for a name with more dots. */
-	s3->by_path = options->style == S3_STYLE_PATH ||
-		      (options->style == S3_STYLE_AUTO && (endpoint || strchr(s3->bucket, '.')));
+	const bool by_path =
+		options->style == S3_STYLE_PATH ||
+		(options->style == S3_STYLE_AUTO && (endpoint || strchr(s3->bucket, '.')));
+
 	if (!endpoint)
 		endpoint = str_printf("https://s3.%s.amazonaws.com", s3->region);
-	if (!endpoint)
-		return -ENOMEM;
-	host = strncmp(endpoint, "http://", 7) == 0  ? endpoint + 7 :
-	       strncmp(endpoint, "https://", 8) == 0 ? endpoint + 8 :
-						       "";
-	size = strcspn(host, "/?#@");
-	if (!size || strspn(host + size, "/") != strlen(host + size))
+	if (endpoint && (sscanf(endpoint, "%5[htps]://%299[^/?#@]%n", scheme, host, &size) != 2 ||
+			 (strcmp(scheme, "http") != 0 && strcmp(scheme, "https") != 0) ||
+			 endpoint[size + strspn(endpoint + size, "/")]))
 		return str_explain(ret_why, -EINVAL,
 				   "an endpoint is http[s]://HOST[:PORT] and nothing more; "
 				   "credentials come from the environment or ~/.aws");
-	endpoint[(size_t)(host - endpoint) + size] = '\0';
-	s3->host = host;
-	s3->place = steal_ptr(endpoint);
-	return 0;
+	s3->place = endpoint ? str_printf("%s://%s", scheme, host) : NULL;
+	s3->start = !s3->place ? NULL :
+		    by_path    ? str_printf("%s/%s", s3->place, s3->bucket) :
+				 str_printf("%s://%s.%s", scheme, s3->bucket, host);
+	return s3->start ? 0 : -ENOMEM;
 }
 
 static void client_close(struct s3 *s3)
@@ -192,6 +188,7 @@ static void client_close(struct s3 *s3)
 	free(s3->region);
 	free(s3->signing);
 	free(s3->place);
+	free(s3->start);
 	free(s3->ca);
 	free(s3);
 }

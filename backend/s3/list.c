@@ -11,44 +11,36 @@
 /* The next element of that name, cut off with all before it. */
 static bool next_element(struct bytes *xml, const char *name, struct bytes *ret_content)
 {
+	const char *const limit = xml->data + xml->size, *from, *to;
 	char begin[32], end[32];
-	const char *from, *to;
+	const int size = snprintf(begin, sizeof(begin), "<%s>", name);
 
-	snprintf(begin, sizeof(begin), "<%s>", name);
 	snprintf(end, sizeof(end), "</%s>", name);
-	from = xml->size ? memmem(xml->data, xml->size, begin, strlen(begin)) : NULL;
-	if (!from)
-		return false;
-	from += strlen(begin);
-	*xml = bytes_make(from, xml->size - (size_t)(from - xml->data));
-	to = memmem(xml->data, xml->size, end, strlen(end));
+	from = xml->size ? memmem(xml->data, xml->size, begin, (size_t)size) : NULL;
+	to = from ? memmem(from, (size_t)(limit - from), end, (size_t)size + 1) : NULL;
 	if (!to)
 		return false;
-	*ret_content = bytes_make(from, (size_t)(to - from));
-	*xml = bytes_make(to, xml->size - (size_t)(to - from));
+	*ret_content = bytes_make(from + size, (size_t)(to - from - size));
+	*xml = bytes_make(to, (size_t)(limit - to));
 	return true;
 }
 
-/* The character of an entity, at which *at stands, and behind it. */
+/* The character of an entity, behind the & of which *at stands. */
 static char read_entity(const char **at)
 {
-	static const char *const entities[] = { "amp;&", "lt;<", "gt;>", "quot;\"", "apos;'" };
-	char *end;
+	static const char *const entities[] = { "&amp", "<lt", ">gt", "\"quot", "'apos" };
+	char name[8], byte = '&';
+	int size = 0;
 
-	for (size_t i = 0; i < ARRAY_SIZE(entities); i++) {
-		const size_t size = strlen(entities[i]) - 1;
-
-		if (strncmp(*at, entities[i], size) == 0) {
-			*at += size;
-			return entities[i][size];
-		}
-	}
-	if (**at != '#')
-		return '&';
-	const long byte = strtol(*at + 1 + ((*at)[1] == 'x'), &end, (*at)[1] == 'x' ? 16 : 10);
-
-	*at = end + (*end == ';');
-	return (char)byte;
+	if (sscanf(*at, "%7[^;];%n", name, &size) != 1 || !size)
+		return byte;
+	*at += size;
+	for (size_t i = 0; i < ARRAY_SIZE(entities); i++)
+		byte = strcmp(name, entities[i] + 1) == 0 ? *entities[i] : byte;
+	if (*name == '#')
+		byte = (char)(name[1] == 'x' ? strtol(name + 2, NULL, 16) :
+					       strtol(name + 1, NULL, 10));
+	return byte;
 }
 
 char *s3_text(struct bytes xml, const char *name)
@@ -124,13 +116,11 @@ int s3_list(struct s3 *s3, const char *prefix, s3_object_fn *fn, void *arg, char
 	int r;
 
 	do {
-		_cleanup_(s3_request_done) struct s3_request request = {
-			.method = "GET",
-			.query = { { "continuation-token", token },
-				   { "encoding-type", "url" },
-				   { "list-type", "2" },
-				   { "prefix", prefix } }
-		};
+		S3_REQUEST(request, .method = "GET",
+			   .query = { { "continuation-token", token },
+				      { "encoding-type", "url" },
+				      { "list-type", "2" },
+				      { "prefix", prefix } });
 
 		r = s3_perform(s3, &request);
 		if (r < 0)

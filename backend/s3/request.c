@@ -6,6 +6,7 @@
  * that is signed: sorted, each byte but the unreserved ones encoded.
  */
 #include <errno.h>
+#include <inttypes.h>
 #include <sys/random.h>
 
 #include "backend/base/cleanup.h"
@@ -26,30 +27,26 @@ struct attempt {
 	struct s3 *s3;
 	struct s3_request *request;
 	CURL *curl;
-	struct buf url;
 	struct curl_slist *headers;
-	char *code, *message; /* of the server's error, or NULL */
+	bool lacks_memory; /* for one of them */
 };
 
 static void attempt_done(struct attempt *attempt)
 {
-	buf_done(&attempt->url);
-	free(attempt->code);
-	free(attempt->message);
 	curl_slist_free_all(attempt->headers);
 }
 
 /* ---- Making it ---- */
 
-int s3_encode_pairs(const struct s3_pair *pairs, char before, struct buf *text)
+int s3_encode_pairs(const struct s3_pair *pairs, const char *before, struct buf *text)
 {
 	int r = 0;
 
 	for (size_t i = 0; r == 0 && i < S3_PAIRS && pairs[i].name; i++) {
 		if (!pairs[i].value)
 			continue;
-		r = buf_printf(text, "%c%s=", before, pairs[i].name);
-		before = '&';
+		r = buf_printf(text, "%s%s=", before, pairs[i].name);
+		before = "&";
 		if (r == 0)
 			r = buf_append_encoded(text, pairs[i].value, "");
 	}
@@ -58,51 +55,49 @@ int s3_encode_pairs(const struct s3_pair *pairs, char before, struct buf *text)
 
 static int attempt_url(struct attempt *attempt)
 {
-	const struct s3 *s3 = attempt->s3;
 	const struct s3_request *request = attempt->request;
-	struct buf *url = &attempt->url;
-	int r = request->url ?
-			buf_printf(url, "%s", request->url) :
-		s3->by_path ?
-			buf_printf(url, "%s/%s%s", s3->place, s3->bucket, request->key ? "/" : "") :
-			buf_printf(url, "%.*s%s.%s/", (int)(s3->host - s3->place), s3->place,
-				   s3->bucket, s3->host);
+	_cleanup_(buf_done) struct buf url = { 0 };
+	int r = buf_printf(&url, "%s%s", request->url ? request->url : attempt->s3->start,
+			   request->key ? "/" : "");
 
 	if (r == 0)
-		r = buf_append_encoded(url, request->key, "/");
+		r = buf_append_encoded(&url, request->key, "/");
 	if (r == 0)
-		r = s3_encode_pairs(request->query, '?', url);
-	return r < 0 ? r : buf_append_byte(url, '\0');
+		r = s3_encode_pairs(request->query, "?", &url);
+	if (r == 0)
+		r = buf_append_byte(&url, '\0');
+	if (r == 0)
+		curl_easy_setopt(attempt->curl, CURLOPT_URL, url.data);
+	return r;
 }
 
-static int attempt_header(struct attempt *attempt, const char *name, const char *value)
+/* Takes the line over; NULL: there was no memory for it. */
+static void attempt_header(struct attempt *attempt, char *line)
 {
-	_cleanup_(freep) char *line = str_printf("%s%s", name, value);
 	struct curl_slist *list = line ? curl_slist_append(attempt->headers, line) : NULL;
 
+	free(line);
 	attempt->headers = list ? list : attempt->headers;
-	return list ? 0 : -ENOMEM;
+	attempt->lacks_memory |= !list;
 }
 
 /* What the caller wants, and not to wait for leave to send a body. */
-static int attempt_headers(struct attempt *attempt)
+static void attempt_headers(struct attempt *attempt)
 {
 	const struct s3_request *request = attempt->request;
-	char text[S3_ETAG + 2];
-	int r = attempt_header(attempt, "Expect:", "");
+	const char *match = request->match ? request->match : "";
 
-	if (r == 0 && request->is_new)
-		r = attempt_header(attempt, "If-None-Match: ", "*");
-	snprintf(text, sizeof(text), "\"%s\"", request->match ? request->match : "");
-	if (r == 0 && request->match && *request->match && strncmp(request->match, "W/", 2) != 0)
-		r = attempt_header(attempt, "If-Match: ", text);
-	snprintf(text, sizeof(text), "%llu-%llu", (unsigned long long)request->from,
-		 (unsigned long long)(request->from + request->length - 1));
-	if (r == 0 && request->length)
-		r = attempt_header(attempt, "Range: bytes=", text);
-	if (r == 0 && request->hash)
-		r = attempt_header(attempt, "x-amz-meta-sha256: ", request->hash);
-	return r;
+	attempt_header(attempt, strdup("Expect:"));
+	if (request->is_new)
+		attempt_header(attempt, strdup("If-None-Match: *"));
+	if (*match && strncmp(match, "W/", 2) != 0)
+		attempt_header(attempt, str_printf("If-Match: \"%s\"", match));
+	if (request->length)
+		attempt_header(attempt,
+			       str_printf("Range: bytes=%" PRIu64 "-%" PRIu64, request->from,
+					  request->from + request->length - 1));
+	if (request->hash)
+		attempt_header(attempt, str_printf("x-amz-meta-sha256: %s", request->hash));
 }
 
 /* With credentials, which libcurl copies. */
@@ -112,11 +107,13 @@ static int attempt_sign(struct attempt *attempt)
 	char hash[S3_HASH], **credentials = s3->credentials;
 	int r = s3_sha256(attempt->request->body, -1, hash);
 
-	if (r < 0)
-		return r;
+	attempt_header(attempt, str_printf("x-amz-content-sha256: %s", hash));
+	if (attempt->request->body.size)
+		attempt_header(attempt, strdup("Content-Type: application/json"));
 	pthread_mutex_lock(&s3->lock);
-	if (!credentials[CREDENTIAL_ID] ||
-	    (s3->expires && s3->expires - EARLY_SECONDS * INT64_C(1000000000) < time_now()))
+	if (r == 0 &&
+	    (!credentials[CREDENTIAL_ID] ||
+	     (s3->expires && s3->expires - EARLY_SECONDS * INT64_C(1000000000) < time_now())))
 		r = credentials_find(s3, &attempt->request->why);
 	if (r == 0) {
 		curl_easy_setopt(attempt->curl, CURLOPT_USERNAME, credentials[CREDENTIAL_ID]);
@@ -124,19 +121,17 @@ static int attempt_sign(struct attempt *attempt)
 		curl_easy_setopt(attempt->curl, CURLOPT_AWS_SIGV4, s3->signing);
 	}
 	if (r == 0 && credentials[CREDENTIAL_TOKEN])
-		r = attempt_header(attempt,
-				   "x-amz-security-token: ", credentials[CREDENTIAL_TOKEN]);
+		attempt_header(attempt, str_printf("x-amz-security-token: %s",
+						   credentials[CREDENTIAL_TOKEN]));
 	pthread_mutex_unlock(&s3->lock);
-	if (r == 0 && attempt->request->body.size)
-		r = attempt_header(attempt, "Content-Type: ", "application/json");
-	return r < 0 ? r : attempt_header(attempt, "x-amz-content-sha256: ", hash);
+	return r;
 }
 
 static size_t on_body(char *data, size_t size, size_t count, void *arg)
 {
 	struct s3_request *request = arg;
 
-	return request->data.size + size * count <= request->limit &&
+	return request->data.size + size * count <= S3_LIMIT &&
 			       buf_append(&request->data, data, size * count) == 0 ?
 		       size * count :
 		       0;
@@ -157,7 +152,6 @@ static void attempt_options(struct attempt *attempt)
 	const bool sends = *request->method == 'P'; /* PUT or POST */
 	CURL *curl = attempt->curl;
 
-	curl_easy_setopt(curl, CURLOPT_URL, attempt->url.data);
 	curl_easy_setopt(curl, CURLOPT_PATH_AS_IS, 1L);
 	curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
 	curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http,https");
@@ -226,7 +220,7 @@ static int unframe(struct buf *body)
 	return 0;
 }
 
-/* The error of an answer, and a sentence about it. */
+/* The error of an answer, and a sentence about it; 1: another try may help. */
 static int attempt_explain(struct attempt *attempt)
 {
 	static const struct {
@@ -243,17 +237,20 @@ static int attempt_explain(struct attempt *attempt)
 		{ "InvalidObjectState", "it is archived", -EINVAL },
 		{ "PreconditionFailed", "it is not as it was", -EEXIST },
 		{ "ConditionalRequestConflict", "it is not as it was", -EEXIST },
+		{ "RequestTimeout", "it has not come in time", 1 },
 	};
 	struct s3_request *request = attempt->request;
 	const int status = request->status;
-	const char *code = attempt->code ? attempt->code : "";
 	const char *region = answer_header(attempt, "x-amz-bucket-region");
 	const time_t there = curl_getdate(answer_header(attempt, "date"), NULL);
+	_cleanup_(freep) char *code = s3_text(buf_bytes(&request->data), "Code");
+	_cleanup_(freep) char *message = s3_text(buf_bytes(&request->data), "Message");
 	_cleanup_(freep) char *what =
 		str_printf("s3://%s%s%s: %s", attempt->s3->bucket, request->key ? "/" : "",
 			   request->key ? request->key : "", request->method);
 
-	if (!what)
+	code = code ? code : strdup("");
+	if (!what || !code)
 		return -ENOMEM;
 	if (strcmp(code, "RequestTimeTooSkewed") == 0)
 		return str_explain(&request->why, -EACCES,
@@ -270,23 +267,25 @@ static int attempt_explain(struct attempt *attempt)
 			return str_explain(&request->why, known[i].error, "%s: %s", what,
 					   known[i].say);
 	return str_explain(&request->why,
-			   status == 404		  ? -ENOENT :
-			   status == 412		  ? -EEXIST :
-			   status == 401 || status == 403 ? -EACCES :
-			   status >= 500 || status == 429 ? -EIO :
-							    -EINVAL,
+			   status == 404				  ? -ENOENT :
+			   status == 412				  ? -EEXIST :
+			   status == 401 || status == 403		  ? -EACCES :
+			   status >= 500 || status == 429 || status < 300 ? 1 :
+									    -EINVAL,
 			   "%s: the server answers %d %s %s", what, status, code,
-			   attempt->message ? attempt->message : "");
+			   message ? message : "");
 }
 
 /* 1: another try may help. */
 static int attempt_judge(struct attempt *attempt, CURLcode result)
 {
 	struct s3_request *request = attempt->request;
-	const struct bytes data = buf_bytes(&request->data);
 	const bool hopeless = result == CURLE_PEER_FAILED_VERIFICATION ||
 			      result == CURLE_SSL_CACERT_BADFILE || result == CURLE_URL_MALFORMAT;
-	int r;
+	/* A multipart upload may fail after its status was sent. */
+	_cleanup_(freep) char *late = strcmp(request->method, "POST") == 0 ?
+					      s3_text(buf_bytes(&request->data), "Code") :
+					      NULL;
 
 	if (result == CURLE_ABORTED_BY_CALLBACK)
 		return -EINTR;
@@ -297,20 +296,11 @@ static int attempt_judge(struct attempt *attempt, CURLcode result)
 		return str_explain(&request->why, hopeless ? -EIO : 1, "cannot reach %s: %s",
 				   request->url ? request->url : attempt->s3->place,
 				   curl_easy_strerror(result));
-	/* A multipart upload may fail after its status was sent. */
-	if (request->status >= 300 || strcmp(request->method, "POST") == 0) {
-		attempt->code = s3_text(data, "Code");
-		attempt->message = s3_text(data, "Message");
-	}
-	if (request->status / 100 == 2 && !attempt->code)
-		return strstr(answer_header(attempt, "content-encoding"), "aws-chunked") ?
-			       unframe(&request->data) :
-			       0;
-	r = attempt_explain(attempt);
-	return request->status < 300 || request->status >= 500 || request->status == 429 ||
-			       (attempt->code && strcmp(attempt->code, "RequestTimeout") == 0) ?
-		       1 :
-		       r;
+	if (request->status / 100 != 2 || late)
+		return attempt_explain(attempt);
+	return strstr(answer_header(attempt, "content-encoding"), "aws-chunked") ?
+		       unframe(&request->data) :
+		       0;
 }
 
 /* 1: another try may help, after so many milliseconds at least. */
@@ -323,21 +313,20 @@ static int try_once(struct s3 *s3, struct s3_request *request, long *ret_after)
 	long status = 0;
 	int r;
 
-	buf_done(&request->data);
-	freep(&request->why);
+	s3_request_done(request);
 	request->why = NULL;
-	if (*curl)
-		curl_easy_reset(*curl);
-	else
+	if (!*curl)
 		*curl = curl_easy_init();
+	if (!*curl)
+		return -ENOMEM;
+	curl_easy_reset(*curl);
 	attempt.curl = *curl;
-	r = *curl ? attempt_url(&attempt) : -ENOMEM;
-	if (r == 0)
-		r = attempt_headers(&attempt);
+	attempt_headers(&attempt);
+	r = attempt_url(&attempt);
 	if (r == 0 && !request->url)
 		r = attempt_sign(&attempt);
-	if (r < 0)
-		return r;
+	if (r < 0 || attempt.lacks_memory)
+		return r < 0 ? r : -ENOMEM;
 	attempt_options(&attempt);
 	result = curl_easy_perform(*curl);
 	curl_easy_getinfo(*curl, CURLINFO_RESPONSE_CODE, &status);
@@ -378,7 +367,6 @@ int s3_perform(struct s3 *s3, struct s3_request *request)
 	long after = 0;
 	int r = 1;
 
-	request->limit = request->limit ? request->limit : S3_LIMIT;
 	for (unsigned try = 0; r == 1 && try < s3->tries; try++) {
 		if (try && !pause_before(s3, request, try - 1, after))
 			return -EINTR;

@@ -20,6 +20,7 @@
 #include <time.h>
 
 #include "backend/base/buf.h"
+#include "backend/base/cleanup.h"
 
 enum s3_style {
 	S3_STYLE_AUTO, /* by path at an endpoint that was named, else by host */
@@ -36,7 +37,8 @@ struct s3_options {
 	bool (*stopped)(void); /* true: requests end with -EINTR */
 };
 
-enum { S3_PAIRS = 5, S3_ETAG = 96, S3_HASH = 65, S3_LIMIT = 32 << 20, S3_LANES = 32 };
+/* S3_LIMIT: bytes that an answer may have. */
+enum { S3_PAIRS = 5, S3_ETAG = 96, S3_HASH = 65, S3_LIMIT = 256 << 20, S3_LANES = 32 };
 
 /* Borrowed; value is encoded when it is sent.  Without one, the pair is left out. */
 struct s3_pair {
@@ -44,7 +46,8 @@ struct s3_pair {
 	const char *value;
 };
 
-/* One request.  All else than what is set is zeros before; s3_request_done() releases it. */
+/* One request.  All else than what is set is zeros before; s3_request_done() releases it, or the
+ * end of the block that has declared it: S3_REQUEST(name, .method = "GET", ...). */
 struct s3_request {
 	const char *method;
 	const char *key;		/* borrowed, as it is; NULL: the bucket */
@@ -56,7 +59,6 @@ struct s3_request {
 	struct bytes body;		/* of a PUT or POST, borrowed */
 	bool anyway;			/* also when it is to stop */
 	unsigned lane;			/* whose connection it uses */
-	uint64_t limit;			/* bytes that an answer may have; 0: S3_LIMIT */
 	uint64_t from, length;		/* only these bytes; length 0: all */
 	/* The answer: */
 	unsigned tries;	      /* how often it was sent, with a hash or by POST */
@@ -104,5 +106,6 @@ static inline void s3_request_done(struct s3_request *request)
 	buf_done(&request->data);
 	free(request->why);
 }
+#define S3_REQUEST(name, ...) _cleanup_(s3_request_done) struct s3_request name = { __VA_ARGS__ }
 
 #endif

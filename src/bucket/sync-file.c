@@ -12,7 +12,7 @@
 #include "src/exchange/document.h"
 #include "src/exchange/import.h"
 
-enum { BLOCK = 256 << 10, OBJECT_MAX = 256 << 20 };
+enum { BLOCK = 256 << 10 };
 #define PART_LATEST INT64_C(9999999999999) /* of 13 digits */
 
 /* ---- Content ---- */
@@ -32,7 +32,7 @@ int task_read(struct task *task)
 		before = task->local.size;
 		if (r == 0)
 			r = access_file_read(file, block, &task->local);
-	} while (r == 0 && task->local.size > before && task->local.size <= OBJECT_MAX);
+	} while (r == 0 && task->local.size > before && task->local.size <= S3_LIMIT);
 	access_file_drop(file);
 	if (r == -ENOENT)
 		*task->stamp = '\0';
@@ -141,9 +141,9 @@ static int part_fetch(struct task *task, struct part *part)
 
 	if (part->fetched)
 		return 0;
-	if (strtoull(part->now, NULL, 10) > OBJECT_MAX)
+	if (strtoull(part->now, NULL, 10) > S3_LIMIT)
 		return part_leave_out(task, part, "it is larger than 256 MiB");
-	r = part_ask(task, part, (struct s3_request){ .method = "GET", .limit = OBJECT_MAX });
+	r = part_ask(task, part, (struct s3_request){ .method = "GET" });
 	if (r == 0)
 		r = to_file(task->form, &part->asked.data);
 	part->fetched = r == 0;

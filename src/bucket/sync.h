@@ -17,7 +17,7 @@
 #include "src/bucket/bucket.h"
 #include "src/exchange/copier.h"
 
-enum { SYNC_STAMP = S3_ETAG + 24, SYNC_TEXTS = 6 };
+enum { SYNC_STAMP = S3_ETAG + 24, SYNC_TEXTS = 7 };
 
 enum move {
 	MOVE_NONE,
@@ -55,6 +55,7 @@ struct task {
 	struct buf local;  /* the file's content */
 	struct bytes tail; /* of it, that belongs to no part */
 	sem_t asked;
+	size_t folder; /* bytes of the path */
 	unsigned lane; /* which thread asks; in an export, the same one for all of a folder */
 	int error;
 };
@@ -75,11 +76,11 @@ struct sync {
 	struct buf base; /* where keys of it begin in the bucket */
 	struct sqlite3 *db;
 	struct sqlite3_stmt *statements[SYNC_TEXTS];
-	bool waits;	       /* a task that has been found, but not read */
 	char file[64];	       /* that keeps what was last the same */
 	char read[SYNC_STAMP]; /* of it, when it was read */
 	struct buf news;       /* lines for it */
-	uint64_t lines;	       /* in it */
+	uint64_t lines;	       /* in it, */
+	uint64_t known;	       /* and how many say what is still so */
 };
 
 /* Prepares, and finds out the layout of the bucket.  0, or -errno after a sentence. */
