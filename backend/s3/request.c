@@ -1,15 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One request: signed by libcurl, tried again where that helps, its failure as a sentence.
+ * Requests: signed by libcurl, tried again where that helps, a failure as a sentence; and what is
+ * in a bucket, which takes several.
  *
  * libcurl signs the path and the query as they are sent, so both are made here in the one spelling
- * that is signed: sorted, each byte but the unreserved ones encoded.
+ * that is signed: sorted, each byte but the unreserved ones encoded.  The XML of a server is as
+ * machines write it, so it is read by the names of its elements, none of which stands in another
+ * one of the same name.
  */
 #include <errno.h>
 #include <inttypes.h>
 #include <sys/random.h>
 
 #include "backend/base/cleanup.h"
+#include "backend/base/log.h"
 #include "backend/base/moment.h"
 #include "backend/s3/internal.h"
 
@@ -31,44 +35,33 @@ struct attempt {
 	bool lacks_memory; /* for one of them */
 };
 
-static void attempt_done(struct attempt *attempt)
-{
-	curl_slist_free_all(attempt->headers);
-}
-
 /* ---- Making it ---- */
 
 int s3_encode_pairs(const struct s3_pair *pairs, const char *before, struct buf *text)
 {
-	int r = 0;
-
-	for (size_t i = 0; r == 0 && i < S3_PAIRS && pairs[i].name; i++) {
+	for (size_t i = 0; i < S3_PAIRS && pairs[i].name; i++) {
 		if (!pairs[i].value)
 			continue;
-		r = buf_printf(text, "%s%s=", before, pairs[i].name);
+		if (buf_printf(text, "%s%s=", before, pairs[i].name) < 0 ||
+		    buf_append_encoded(text, pairs[i].value, "") < 0)
+			return -ENOMEM;
 		before = "&";
-		if (r == 0)
-			r = buf_append_encoded(text, pairs[i].value, "");
 	}
-	return r;
+	return 0;
 }
 
 static int attempt_url(struct attempt *attempt)
 {
 	const struct s3_request *request = attempt->request;
 	_cleanup_(buf_done) struct buf url = { 0 };
-	int r = buf_printf(&url, "%s%s", request->url ? request->url : attempt->s3->start,
-			   request->key ? "/" : "");
 
-	if (r == 0)
-		r = buf_append_encoded(&url, request->key, "/");
-	if (r == 0)
-		r = s3_encode_pairs(request->query, "?", &url);
-	if (r == 0)
-		r = buf_append_byte(&url, '\0');
-	if (r == 0)
-		curl_easy_setopt(attempt->curl, CURLOPT_URL, url.data);
-	return r;
+	if (buf_printf(&url, "%s%s", request->url ? request->url : attempt->s3->start,
+		       request->key ? "/" : "") < 0 ||
+	    buf_append_encoded(&url, request->key, "/") < 0 ||
+	    s3_encode_pairs(request->query, "?", &url) < 0 || buf_append_byte(&url, '\0') < 0)
+		return -ENOMEM;
+	curl_easy_setopt(attempt->curl, CURLOPT_URL, url.data);
+	return 0;
 }
 
 /* Takes the line over; NULL: there was no memory for it. */
@@ -105,7 +98,7 @@ static int attempt_sign(struct attempt *attempt)
 {
 	struct s3 *s3 = attempt->s3;
 	char hash[S3_HASH], **credentials = s3->credentials;
-	int r = s3_sha256(attempt->request->body, -1, hash);
+	int r = s3_sha256(attempt->request->body, hash);
 
 	attempt_header(attempt, str_printf("x-amz-content-sha256: %s", hash));
 	if (attempt->request->body.size)
@@ -131,10 +124,10 @@ static size_t on_body(char *data, size_t size, size_t count, void *arg)
 {
 	struct s3_request *request = arg;
 
-	return request->data.size + size * count <= S3_LIMIT &&
-			       buf_append(&request->data, data, size * count) == 0 ?
-		       size * count :
-		       0;
+	size *= count;
+	return request->data.size + size > S3_LIMIT || buf_append(&request->data, data, size) < 0 ?
+		       0 :
+		       size;
 }
 
 static int on_progress(void *arg, curl_off_t total, curl_off_t now, curl_off_t upload_total,
@@ -196,28 +189,85 @@ static const char *answer_header(const struct attempt *attempt, const char *name
 static int unframe(struct buf *body)
 {
 	_cleanup_(buf_done) struct buf content = { 0 };
-	const char *at = body->data, *end = at + body->size, *line;
+	const char *at = body->data, *const end = at + body->size, *line;
 	char *behind;
-	size_t size = 1;
 
-	for (int r = 0; r == 0 && size; at += size ? size + 2 : 0) {
+	for (size_t size = 1; size; at += 2) {
 		line = at < end ? memmem(at, (size_t)(end - at), "\r\n", 2) : NULL;
-		if (!line)
+		size = line ? strtoull(at, &behind, 16) : 0;
+		if (!line || behind == at || (behind != line && *behind != ';') ||
+		    size > (size_t)(end - line) - 2)
 			return 0;
-		size = strtoull(at, &behind, 16);
-		at = line + 2;
-		if (behind == at || (behind != line && *behind != ';') || size > (size_t)(end - at))
-			return 0;
-		r = buf_append(&content, at, size);
+		if (buf_append(&content, line + 2, size) < 0)
+			return -ENOMEM;
+		at = line + 2 + size;
 		/* Behind the last piece may stand trailers. */
-		if (r < 0 ||
-		    (size && (end - at < (ptrdiff_t)size + 2 || memcmp(at + size, "\r\n", 2) != 0)))
-			return r;
+		if (size && (end - at < 2 || memcmp(at, "\r\n", 2) != 0))
+			return 0;
 	}
 	buf_done(body);
 	*body = content;
 	content = (struct buf){ 0 };
 	return 0;
+}
+
+/* The next element of that name, cut off with all before it. */
+static bool next_element(struct bytes *xml, const char *name, struct bytes *ret_content)
+{
+	const char *const limit = xml->data + xml->size, *from, *to;
+	char begin[32], end[32];
+	const int size = snprintf(begin, sizeof(begin), "<%s>", name);
+
+	snprintf(end, sizeof(end), "</%s>", name);
+	from = xml->size ? memmem(xml->data, xml->size, begin, (size_t)size) : NULL;
+	to = from ? memmem(from, (size_t)(limit - from), end, (size_t)size + 1) : NULL;
+	if (!to)
+		return false;
+	*ret_content = bytes_make(from + size, (size_t)(to - from - size));
+	*xml = bytes_make(to, (size_t)(limit - to));
+	return true;
+}
+
+/* The character of an entity, behind the & of which *at stands. */
+static char read_entity(const char **at)
+{
+	static const char *const entities[] = { "&amp", "<lt", ">gt", "\"quot", "'apos" };
+	char name[8], byte = '&';
+	int size = 0;
+
+	if (sscanf(*at, "%7[^;];%n", name, &size) != 1 || !size)
+		return byte;
+	*at += size;
+	for (size_t i = 0; i < ARRAY_SIZE(entities); i++)
+		byte = strcmp(name, entities[i] + 1) == 0 ? *entities[i] : byte;
+	if (*name == '#')
+		byte = (char)(name[1] == 'x' ? strtol(name + 2, NULL, 16) :
+					       strtol(name + 1, NULL, 10));
+	return byte;
+}
+
+char *s3_text(struct bytes xml, const char *name)
+{
+	struct bytes content = { 0 };
+	char *text = next_element(&xml, name, &content) ? bytes_dup(content) : NULL, *to = text;
+
+	for (const char *at = text; at && *at;) {
+		const char byte = *at++;
+
+		*to++ = byte == '&' ? read_entity(&at) : byte;
+	}
+	if (text)
+		*to = '\0';
+	return text;
+}
+
+static void unquote(const char *text, char ret_etag[S3_ETAG])
+{
+	const char *weak = strncmp(text, "W/", 2) == 0 ? "W/" : "";
+
+	text += strlen(weak);
+	text += *text == '"';
+	snprintf(ret_etag, S3_ETAG, "%s%.*s", weak, (int)strcspn(text, "\""), text);
 }
 
 /* The error of an answer, and a sentence about it; 1: another try may help. */
@@ -240,7 +290,7 @@ static int attempt_explain(struct attempt *attempt)
 		{ "RequestTimeout", "it has not come in time", 1 },
 	};
 	struct s3_request *request = attempt->request;
-	const int status = request->status;
+	const long status = request->status;
 	const char *region = answer_header(attempt, "x-amz-bucket-region");
 	const time_t there = curl_getdate(answer_header(attempt, "date"), NULL);
 	_cleanup_(freep) char *code = s3_text(buf_bytes(&request->data), "Code");
@@ -272,7 +322,7 @@ static int attempt_explain(struct attempt *attempt)
 			   status == 401 || status == 403		  ? -EACCES :
 			   status >= 500 || status == 429 || status < 300 ? 1 :
 									    -EINVAL,
-			   "%s: the server answers %d %s %s", what, status, code,
+			   "%s: the server answers %ld %s %s", what, status, code,
 			   message ? message : "");
 }
 
@@ -306,49 +356,46 @@ static int attempt_judge(struct attempt *attempt, CURLcode result)
 /* 1: another try may help, after so many milliseconds at least. */
 static int try_once(struct s3 *s3, struct s3_request *request, long *ret_after)
 {
-	_cleanup_(attempt_done) struct attempt attempt = { .s3 = s3, .request = request };
-	curl_off_t after = 0, size = 0, modified = -1;
-	CURL **curl = &s3->handles[request->lane];
-	CURLcode result;
-	long status = 0;
+	CURL *curl = s3->handles[request->lane];
+	struct attempt attempt = { .s3 = s3, .request = request, .curl = curl };
+	curl_off_t after = 0, size = 0;
+	CURLcode result = CURLE_OK;
 	int r;
 
 	s3_request_done(request);
 	request->why = NULL;
-	if (!*curl)
-		*curl = curl_easy_init();
-	if (!*curl)
+	if (!curl)
 		return -ENOMEM;
-	curl_easy_reset(*curl);
-	attempt.curl = *curl;
+	curl_easy_reset(curl);
 	attempt_headers(&attempt);
 	r = attempt_url(&attempt);
 	if (r == 0 && !request->url)
 		r = attempt_sign(&attempt);
-	if (r < 0 || attempt.lacks_memory)
-		return r < 0 ? r : -ENOMEM;
+	if (r == 0 && attempt.lacks_memory)
+		r = -ENOMEM;
 	attempt_options(&attempt);
-	result = curl_easy_perform(*curl);
-	curl_easy_getinfo(*curl, CURLINFO_RESPONSE_CODE, &status);
-	curl_easy_getinfo(*curl, CURLINFO_CONTENT_LENGTH_DOWNLOAD_T, &size);
-	curl_easy_getinfo(*curl, CURLINFO_FILETIME_T, &modified);
-	curl_easy_getinfo(*curl, CURLINFO_RETRY_AFTER, &after);
-	request->status = (int)status;
+	if (r == 0)
+		result = curl_easy_perform(curl);
+	curl_slist_free_all(attempt.headers);
+	if (r < 0)
+		return r;
+	curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &request->status);
+	curl_easy_getinfo(curl, CURLINFO_CONTENT_LENGTH_DOWNLOAD_T, &size);
+	curl_easy_getinfo(curl, CURLINFO_FILETIME_T, &request->modified);
+	curl_easy_getinfo(curl, CURLINFO_RETRY_AFTER, &after);
 	request->size = request->body.size ? request->body.size :
 			size < 0	   ? request->data.size :
 					     (uint64_t)size;
-	request->modified = modified;
-	s3_unquote(answer_header(&attempt, "etag"), request->etag);
+	unquote(answer_header(&attempt, "etag"), request->etag);
 	snprintf(request->sha256, S3_HASH, "%s", answer_header(&attempt, "x-amz-meta-sha256"));
 	*ret_after = (long)MIN(after, RETRY_AFTER_MAX) * 1000;
 	return attempt_judge(&attempt, result);
 }
 
 /* False: to stop. */
-static bool pause_before(const struct s3 *s3, const struct s3_request *request, unsigned try,
-			 long least)
+static bool pause_before(const struct s3 *s3, const struct s3_request *request, long least)
 {
-	const long most = MIN(PAUSE_MS << MIN(try, 12), PAUSE_MAX_MS);
+	const long most = MIN(PAUSE_MS << MIN(request->tries - 1, 12), PAUSE_MAX_MS);
 	const struct timespec step = { .tv_nsec = 20000000 };
 	unsigned chance = 0;
 	long left;
@@ -367,11 +414,78 @@ int s3_perform(struct s3 *s3, struct s3_request *request)
 	long after = 0;
 	int r = 1;
 
-	for (unsigned try = 0; r == 1 && try < s3->tries; try++) {
-		if (try && !pause_before(s3, request, try - 1, after))
-			return -EINTR;
-		request->tries = try + 1;
-		r = try_once(s3, request, &after);
-	}
+	for (request->tries = 0; r == 1 && request->tries < s3->tries; request->tries++)
+		r = request->tries && !pause_before(s3, request, after) ?
+			    -EINTR :
+			    try_once(s3, request, &after);
 	return r == 1 ? -EIO : r;
+}
+
+/* ---- What is in a bucket ---- */
+
+static int take_object(struct bytes xml, bool encoded, s3_object_fn *fn, void *arg)
+{
+	_cleanup_(freep) char *name = s3_text(xml, "Key"), *etag = s3_text(xml, "ETag"),
+			      *size = s3_text(xml, "Size");
+	_cleanup_(buf_done) struct buf key = { 0 };
+	char unquoted[S3_ETAG];
+	int r;
+
+	if (!name || !etag || !size)
+		return -EBADMSG;
+	/* In an encoded listing, a blank is a plus sign. */
+	for (char *at = name; encoded && (at = strchr(at, '+'));)
+		*at = ' ';
+	r = encoded ? buf_append_decoded(&key, bytes_str(name)) : buf_append_str(&key, name);
+	if (r == 0)
+		r = buf_append_byte(&key, '\0');
+	if (r < 0)
+		return r == -EINVAL ? -EBADMSG : r;
+	unquote(etag, unquoted);
+	/* No request can name a key with a NUL. */
+	return strlen(key.data) + 1 < key.size ?
+		       0 :
+		       fn(arg, &(struct s3_object){ key.data, unquoted, strtoull(size, NULL, 10) });
+}
+
+/* *token is where the page begins; gets the next one, or NULL. */
+static int take_page(struct bytes page, s3_object_fn *fn, void *arg, char **token)
+{
+	_cleanup_(freep) char *encoding = s3_text(page, "EncodingType"),
+			      *truncated = s3_text(page, "IsTruncated");
+	const bool more = truncated && strcmp(truncated, "true") == 0;
+	struct bytes object;
+	int r = 0;
+
+	free(*token);
+	*token = more ? s3_text(page, "NextContinuationToken") : NULL;
+	if (!truncated || (more && !(*token && **token)))
+		return -EBADMSG;
+	while (r == 0 && next_element(&page, "Contents", &object))
+		r = take_object(object, encoding && *encoding, fn, arg);
+	return r;
+}
+
+int s3_list(struct s3 *s3, const char *prefix, s3_object_fn *fn, void *arg)
+{
+	_cleanup_(freep) char *token = NULL;
+	int r;
+
+	do {
+		S3_REQUEST(request, .method = "GET",
+			   .query = { { "continuation-token", token },
+				      { "encoding-type", "url" },
+				      { "list-type", "2" },
+				      { "prefix", prefix } });
+
+		r = s3_perform(s3, &request);
+		if (r < 0 && r != -EINTR)
+			log_error("%s", request.why ? request.why : strerror(-r));
+		if (r == 0)
+			r = take_page(buf_bytes(&request.data), fn, arg, &token);
+	} while (r == 0 && token);
+	if (r != -EBADMSG)
+		return r;
+	log_error("s3://%s: %s has answered with no list of objects", s3->bucket, s3->place);
+	return -EIO;
 }

@@ -8,9 +8,10 @@
  * and the store before and after that, in its turn, so numbered messages appear in their order.  In
  * an export a thread has all files of a folder.
  */
-#include "src/bucket/sync.h"
+#include "src/bucket/bucket.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <pthread.h>
 #include <sqlite3.h>
 #include <stdarg.h>
@@ -36,7 +37,6 @@ enum {
 static const char kept_names[] = ".sessfs-s3-"; /* of files at the root begin so */
 
 enum text {
-	FORGET,
 	ADD,
 	KNOW,
 	COUNT,
@@ -52,7 +52,6 @@ static const char schema[] =
 	" PRIMARY KEY (path, key)) WITHOUT ROWID; BEGIN";
 
 static const char *const texts[SYNC_TEXTS] = {
-	[FORGET] = "UPDATE entry SET now = NULL WHERE now IS NOT NULL",
 	[ADD] = "INSERT INTO entry (path, key, now) VALUES (?, ?, ?) "
 		"ON CONFLICT DO UPDATE SET now = excluded.now",
 	[KNOW] = "INSERT INTO entry (path, key, known, digest, lines) VALUES "
@@ -110,8 +109,7 @@ static int sync_ask(struct sync *sync, enum text text, int fn(void *arg, sqlite3
 static int add(struct sync *sync, const char *name, bool is_object, const char *stamp)
 {
 	_cleanup_(buf_done) struct buf to = { 0 };
-	enum bucket_form form;
-	int r = layout_turn(sync->layout, bytes_str(name), is_object, sync->glob, &to, &form);
+	int r = layout_turn(sync->layout, name, is_object, sync->glob, &to);
 
 	if (r == -EINVAL)
 		return copier_refuse(&sync->copier, "%s: %s, so it is left out", name,
@@ -123,11 +121,6 @@ static int add(struct sync *sync, const char *name, bool is_object, const char *
 				 is_object ? name : "", stamp, NULL);
 }
 
-void sync_stamp_object(uint64_t size, const char *etag, char ret_stamp[SYNC_STAMP])
-{
-	snprintf(ret_stamp, SYNC_STAMP, "%llu %s", (unsigned long long)size, etag);
-}
-
 static int add_object(void *arg, const struct s3_object *object)
 {
 	struct sync *sync = arg;
@@ -137,7 +130,7 @@ static int add_object(void *arg, const struct s3_object *object)
 		return 0;
 	if (stop_wanted())
 		return -EINTR;
-	sync_stamp_object(object->size, object->etag, stamp);
+	snprintf(stamp, SYNC_STAMP, "%" PRIu64 " %s", object->size, object->etag);
 	return add(sync, object->key + sync->base.size, true, stamp);
 }
 
@@ -183,29 +176,30 @@ void task_done(struct task *task)
 	*task = (struct task){ 0 };
 }
 
-int task_add(struct task *task, struct part **ret_part)
+struct part *task_add(struct task *task, const char *key)
 {
+	const struct buf *base = &task->sync->base;
+	struct part *part;
+
 	if (ARRAY_ROOM(task->parts, task->count, task->room) < 0)
-		return -ENOMEM;
-	*ret_part = &task->parts[task->count++];
-	**ret_part = (struct part){ 0 };
-	return 0;
+		return NULL;
+	part = &task->parts[task->count++];
+	*part = (struct part){ 0 };
+	return buf_printf(&part->key, "%.*s%s", (int)base->size, base->data, key) < 0 ? NULL : part;
 }
 
 /* The file, or a part of it. */
 static int take_row(void *arg, sqlite3_stmt *row)
 {
 	struct task *task = arg;
-	const struct buf *base = &task->sync->base;
-	const char *key = column(row, 0);
 	struct part *part;
 
-	if (!*key) {
+	if (!*column(row, 0)) {
 		snprintf(task->stamp, SYNC_STAMP, "%s", column(row, 1));
 		return 0;
 	}
-	if (task_add(task, &part) < 0 ||
-	    buf_printf(&part->key, "%.*s%s", (int)base->size, base->data, key) < 0)
+	part = task_add(task, column(row, 0));
+	if (!part)
 		return say_why(NULL, -ENOMEM);
 	snprintf(part->now, SYNC_STAMP, "%s", column(row, 1));
 	snprintf(part->known, SYNC_STAMP, "%s", column(row, 2));
@@ -224,7 +218,7 @@ static int write_line(void *arg, sqlite3_stmt *row)
 /* Adds the news to the file, or writes all anew. */
 static int write_lines(struct sync *sync, enum access_how how)
 {
-	struct access_file *file = NULL;
+	_cleanup_(access_file_dropp) struct access_file *file = NULL;
 	int r;
 
 	if (!sync->access || (how == ACCESS_FILE_APPEND && !sync->news.size))
@@ -236,10 +230,8 @@ static int write_lines(struct sync *sync, enum access_how how)
 	}
 	if (r == 0 && how == ACCESS_FILE_REPLACE)
 		r = sync_ask(sync, KNOWN, write_line, file, NULL);
-	if (r < 0)
-		access_file_drop(file);
-	else
-		r = access_file_save(file);
+	if (r == 0)
+		r = access_file_save(steal_ptr(file));
 	buf_clear(&sync->news);
 	return r < 0 ? say_why(NULL, r) : 0;
 }
@@ -249,14 +241,13 @@ static int take_line(struct sync *sync, char *line)
 {
 	char *fields[LINE_FIELDS];
 	_cleanup_(buf_done) struct buf path = { 0 };
-	enum bucket_form form;
 	int r;
 
 	sync->lines++;
 	for (size_t i = 0; i < LINE_FIELDS; i++)
 		if (!(fields[i] = strsep(&line, "\t")))
 			return 0;
-	r = layout_turn(sync->layout, bytes_str(fields[0]), true, sync->glob, &path, &form);
+	r = layout_turn(sync->layout, fields[0], true, sync->glob, &path);
 	if (r <= 0)
 		return r == -ENOMEM ? r : 0;
 	return sync_ask(sync, KNOW, NULL, NULL, path.data, fields[0], fields[1], fields[2],
@@ -265,29 +256,23 @@ static int take_line(struct sync *sync, char *line)
 
 int sync_keep(struct sync *sync, const struct part *part, const char *stamp)
 {
-	_cleanup_(freep) char *line =
-		str_printf("%s\t%s\t%s\t%lld\t%s", part->key.data + sync->base.size, part->known,
-			   part->digest, (long long)part->lines, stamp);
-	int r = line ? buf_printf(&sync->news, "%s\n", line) : -ENOMEM;
+	const char *key = part->key.data + sync->base.size;
+	int r = buf_printf(&sync->news, "%s\t%s\t%s\t%" PRId64 "\t%s\n", key, part->known,
+			   part->digest, part->lines, stamp);
 
-	if (r == 0)
-		r = take_line(sync, line);
 	return r == 0 && sync->news.size >= FLUSH ? write_lines(sync, ACCESS_FILE_APPEND) : r;
 }
 
-/* Unless nobody has written any since they were read. */
 static int read_lines(struct sync *sync)
 {
 	_cleanup_(access_file_dropp) struct access_file *file = NULL;
 	_cleanup_(buf_done) struct buf text = { 0 };
 	struct copier_entry entry = { 0 };
-	char stamp[SYNC_STAMP] = "";
 	size_t whole;
-	int r = sync->access ? sync_stamp(sync, sync->file, stamp) : 0;
+	int r;
 
-	if (r < 0 || strcmp(stamp, sync->read) == 0)
-		return r;
-	snprintf(sync->read, SYNC_STAMP, "%s", stamp);
+	if (!sync->access)
+		return 0;
 	sync->lines = 0;
 	r = access_file_open(sync->access, sync->file, ACCESS_FILE_READ, &file);
 	if (r < 0)
@@ -310,17 +295,18 @@ static int read_lines(struct sync *sync)
 static int look_at_both(struct sync *sync)
 {
 	static const struct copier_sink sink = { .leaf = add_file };
+	const struct bucket *bucket = sync->bucket;
 	struct copier census = {
 		.from = sync->access, .store = sync->copier.store, .sink = &sink, .arg = sync
 	};
-	int r = sync_ask(sync, FORGET, NULL, NULL, NULL);
+	int r = sqlite3_open("", &sync->db) == SQLITE_OK &&
+				sqlite3_exec(sync->db, schema, NULL, NULL, NULL) == SQLITE_OK ?
+			read_lines(sync) :
+			-EIO;
 
-	sync->copier.left = 0;
-	if (r == 0)
-		r = read_lines(sync);
 	if (r < 0)
 		return say_why(NULL, r);
-	r = bucket_list(sync->bucket, sync->base.data, add_object, sync);
+	r = bucket->ops->list(bucket->s3, sync->base.data, add_object, sync);
 	if (r == 0 && sync->access)
 		r = copier_run(&census);
 	/* What could not be read would look as if it had been removed. */
@@ -427,9 +413,8 @@ static int take_task(void *arg, sqlite3_stmt *row)
 				     strncmp(path, task[-1].path, folder) == 0 ?
 			     task[-1].lane :
 			     batch->lane++ % S3_LANES;
-	r = task->path ?
-		    layout_turn(sync->layout, bytes_str(path), false, NULL, &key, &task->form) :
-		    -ENOMEM;
+	r = task->path ? layout_turn(sync->layout, path, false, NULL, &key) : -ENOMEM;
+	task->form = (enum bucket_form)MAX(r, 0);
 	if (r >= 0)
 		r = sync_ask(sync, PARTS, take_row, task, path, NULL);
 	if (r == 0)
@@ -439,35 +424,8 @@ static int take_task(void *arg, sqlite3_stmt *row)
 	return batch->count < BATCH && batch->held < HELD_MAX ? 0 : run_batch(batch);
 }
 
-int sync_run(struct sync *sync)
-{
-	_cleanup_(batch_done) struct batch batch = { .sync = sync };
-	int r, kept;
-
-	memset(sync->counts, 0, sizeof(sync->counts));
-	progress_begin(&sync->progress, sync->up ? "export" : "import", "file");
-	r = look_at_both(sync);
-	if (r == 0)
-		r = sync_ask(sync, COUNT, take_counts, sync, NULL);
-	/* Anew when most lines say what is no longer so.  Those of other sessions are not known in
-	 * a run for some, and stay. */
-	if (r == 0 && !sync->dry && !sync->glob && sync->lines > 2 * sync->known + LINES_LEAST) {
-		sync->lines = sync->known;
-		r = write_lines(sync, ACCESS_FILE_REPLACE);
-	}
-	if (r == 0)
-		r = sync_ask(sync, NEXT, take_task, &batch, NULL);
-	if (r == 0)
-		r = run_batch(&batch);
-	kept = write_lines(sync, ACCESS_FILE_APPEND);
-	r = r < 0 ? r : kept;
-	if (r == 0 && sync->access && !sync->dry)
-		r = access_sync(sync->access);
-	progress_end(&sync->progress);
-	return stop_wanted() ? -EINTR : r;
-}
-
-int sync_open(struct sync *sync)
+/* The layout, the base, and the file of what is kept. */
+static int find_layout(struct sync *sync)
 {
 	_cleanup_(freep) char *where = NULL;
 	char digest[DIGEST_TEXT];
@@ -486,20 +444,46 @@ int sync_open(struct sync *sync)
 	digest_show("", bytes_str(where), digest);
 	snprintf(sync->file, sizeof(sync->file), "%s%s-%.12s", kept_names, sync->layout->name,
 		 digest);
-	return sqlite3_open("", &sync->db) == SQLITE_OK &&
-			       sqlite3_exec(sync->db, schema, NULL, NULL, NULL) == SQLITE_OK ?
-		       0 :
-		       say_why(NULL, -EIO);
+	return 0;
 }
 
-int sync_close(struct sync *sync)
+int sync_run(struct sync *sync)
 {
-	int r = write_lines(sync, ACCESS_FILE_APPEND);
+	_cleanup_(batch_done) struct batch batch = { .sync = sync };
+	int r, kept;
 
+	memset(sync->counts, 0, sizeof(sync->counts));
+	sync->copier.failed = sync->copier.bytes = sync->copier.left = 0;
+	progress_begin(&sync->progress, sync->up ? "export" : "import", "file");
+	r = *sync->file ? 0 : find_layout(sync);
+	if (r == 0)
+		r = look_at_both(sync);
+	if (r == 0)
+		r = sync_ask(sync, COUNT, take_counts, sync, NULL);
+	/* Anew when most lines say what is no longer so.  Those of other sessions are not known in
+	 * a run for some, and stay. */
+	if (r == 0 && !sync->dry && !sync->glob && sync->lines > 2 * sync->known + LINES_LEAST) {
+		sync->lines = sync->known;
+		r = write_lines(sync, ACCESS_FILE_REPLACE);
+	}
+	if (r == 0)
+		r = sync_ask(sync, NEXT, take_task, &batch, NULL);
+	if (r == 0)
+		r = run_batch(&batch);
+	kept = write_lines(sync, ACCESS_FILE_APPEND);
+	r = r < 0 ? r : kept;
+	if (r == 0 && sync->access && !sync->dry)
+		r = access_sync(sync->access);
+	progress_end(&sync->progress);
 	for (size_t i = 0; i < SYNC_TEXTS; i++)
-		sqlite3_finalize(sync->statements[i]);
-	sqlite3_close(sync->db);
+		sqlite3_finalize(steal_ptr(sync->statements[i]));
+	sqlite3_close(steal_ptr(sync->db));
+	return stop_wanted() ? -EINTR : r;
+}
+
+void sync_close(struct sync *sync)
+{
+	copier_done(&sync->copier);
 	buf_done(&sync->base);
 	buf_done(&sync->news);
-	return r;
 }
