@@ -70,14 +70,15 @@ static void report(struct sync *sync, bool always)
 static int watch(struct sync *sync)
 {
 	const struct timespec pause = time_split(sync->every ? sync->every : INT64_C(5000000000));
-	int r = 0;
+	int r;
 
-	for (bool first = true; !stop_wanted() && (r == 0 || r == -EIO); first = false) {
+	for (bool first = true;; first = false) {
 		r = sync_run(sync);
 		if (r == 0)
 			report(sync, first);
-		if (!stop_wanted())
-			nanosleep(&pause, NULL);
+		if (stop_wanted() || (r < 0 && r != -EIO))
+			break;
+		nanosleep(&pause, NULL);
 	}
 	return r == -EINTR ? 0 : r;
 }
