@@ -34,7 +34,12 @@ int descriptor_fill(void);
 int descriptor_above(int fd);
 /* As open(2) with O_CLOEXEC; the mode is for a file that is made. */
 int descriptor_open(const char *path, int flags, mode_t mode);
-/* A file to be read as a stream, to be closed with fclose(3); NULL and errno. */
+/* A file to be read as a stream, to be closed with fclosep(); NULL and errno. */
 FILE *descriptor_stream(const char *path);
+static inline void fclosep(FILE **file)
+{
+	if (*file)
+		fclose(*file);
+}
 
 #endif

@@ -3,6 +3,7 @@
 #include <openssl/evp.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "backend/base/cleanup.h"
 #include "backend/base/descriptor.h"
@@ -12,32 +13,26 @@
 
 /* ---- Settings and credentials ---- */
 
-/* Where each is found. */
+/* Where each is found, in the environment and in an answer. */
 static const struct {
-	const char *variable, *setting, *element;
+	const char *variable, *element;
 } texts[CREDENTIALS] = {
-	[CREDENTIAL_ID] = { "AWS_ACCESS_KEY_ID", "aws_access_key_id", "AccessKeyId" },
-	[CREDENTIAL_SECRET] = { "AWS_SECRET_ACCESS_KEY", "aws_secret_access_key",
-				"SecretAccessKey" },
-	[CREDENTIAL_TOKEN] = { "AWS_SESSION_TOKEN", "aws_session_token", "SessionToken" },
+	[CREDENTIAL_ID] = { "AWS_ACCESS_KEY_ID", "AccessKeyId" },
+	[CREDENTIAL_SECRET] = { "AWS_SECRET_ACCESS_KEY", "SecretAccessKey" },
+	[CREDENTIAL_TOKEN] = { "AWS_SESSION_TOKEN", "SessionToken" },
 };
 
 /* Copied, or NULL. */
 static char *environment(const char *name)
 {
-	const char *value = name ? getenv(name) : NULL;
+	const char *value = getenv(name);
 
 	return value && *value ? strdup(value) : NULL;
 }
 
-static void fclosep(FILE **file)
-{
-	if (*file)
-		fclose(*file);
-}
-
-/* The value of a setting in a section of a file, or NULL. */
-static char *file_get(const char *path, const char *section, const char *setting)
+/* What a section of a file has under the name of a variable, in small letters, with its AWS_ or
+ * without; or NULL. */
+static char *file_get(const char *path, const char *section, const char *variable)
 {
 	_cleanup_(fclosep) FILE *file = descriptor_stream(path);
 	char line[4096], name[256], text[4096];
@@ -48,13 +43,15 @@ static char *file_get(const char *path, const char *section, const char *setting
 		    sscanf(line, " [ %255[^] \t]", name) == 1)
 			inside = strcmp(name, section) == 0;
 		else if (inside && sscanf(line, " %255[^#;= \t] = %4095s", name, text) == 2 &&
-			 strcmp(name, setting) == 0)
+			 (strcasecmp(name, variable) == 0 ||
+			  strcasecmp(name, variable + strlen("AWS_")) == 0))
 			return strdup(text);
 	}
 	return NULL;
 }
 
-static char *s3_setting(const char *variable, const char *setting)
+/* From the environment, unless it is to be in files, or from ~/.aws. */
+static char *setting(const char *variable, bool in_files)
 {
 	static const char *const files[][2] = {
 		{ "AWS_SHARED_CREDENTIALS_FILE", "credentials" },
@@ -62,14 +59,14 @@ static char *s3_setting(const char *variable, const char *setting)
 	};
 	const char *home = getenv("HOME");
 	_cleanup_(freep) char *profile = environment("AWS_PROFILE");
-	char *value = environment(variable);
+	char *value = in_files ? NULL : environment(variable);
 
 	for (size_t i = 0; !value && i < ARRAY_SIZE(files); i++) {
 		_cleanup_(freep) char *path = environment(files[i][0]);
 
 		if (!path)
 			path = str_printf("%s/.aws/%s", home ? home : "", files[i][1]);
-		value = path ? file_get(path, profile ? profile : "default", setting) : NULL;
+		value = path ? file_get(path, profile ? profile : "default", variable) : NULL;
 	}
 	return value;
 }
@@ -88,26 +85,23 @@ static int exchange(struct s3 *s3, const char *path, const char *role, char **re
 {
 	_cleanup_(buf_done) struct buf form = { 0 };
 	_cleanup_(fclosep) FILE *file = descriptor_stream(path);
-	_cleanup_(freep) char *named = environment("AWS_ENDPOINT_URL_STS"), *expires = NULL;
-	_cleanup_(freep) char *url =
-		named ? str_printf("%s/", named) :
-			str_printf("https://sts.%s.amazonaws.com/", s3->region);
+	_cleanup_(freep) char *url = environment("AWS_ENDPOINT_URL_STS"), *expires = NULL;
 	char token[16384];
-
-	if (!url || !file || fscanf(file, "%16383s", token) != 1)
-		return str_explain(ret_why, -EACCES, "cannot read the token in %s", path);
-	const struct s3_pair pairs[S3_PAIRS] = { { "RoleArn", role },
+	const struct s3_pair pairs[S3_PAIRS] = { { "Action", "AssumeRoleWithWebIdentity" },
+						 { "RoleArn", role },
 						 { "RoleSessionName", "sessfs" },
 						 { "Version", "2011-06-15" },
 						 { "WebIdentityToken", token } };
-	int r = buf_append_str(&form, "Action=AssumeRoleWithWebIdentity");
+	S3_REQUEST(request, .method = "POST", .lane = S3_LANES);
+	int r;
 
-	if (r == 0)
-		r = s3_encode_pairs(pairs, '&', &form);
-	_cleanup_(s3_request_done) struct s3_request request = {
-		.method = "POST", .url = url, .lane = S3_LANES, .body = buf_bytes(&form)
-	};
-
+	if (!url)
+		url = str_printf("https://sts.%s.amazonaws.com", s3->region);
+	if (!url || !file || fscanf(file, "%16383s", token) != 1)
+		return str_explain(ret_why, -EACCES, "cannot read the token in %s", path);
+	r = s3_encode_pairs(pairs, "", &form);
+	request.url = url;
+	request.body = buf_bytes(&form);
 	if (r == 0)
 		r = s3_perform(s3, &request);
 	for (size_t i = 0; r == 0 && i < CREDENTIALS; i++) {
@@ -127,15 +121,14 @@ static int exchange(struct s3 *s3, const char *path, const char *role, char **re
 
 int credentials_find(struct s3 *s3, char **ret_why)
 {
-	_cleanup_(freep) char *path =
-		s3_setting("AWS_WEB_IDENTITY_TOKEN_FILE", "web_identity_token_file");
-	_cleanup_(freep) char *role = s3_setting("AWS_ROLE_ARN", "role_arn");
+	_cleanup_(freep) char *path = setting("AWS_WEB_IDENTITY_TOKEN_FILE", false);
+	_cleanup_(freep) char *role = setting("AWS_ROLE_ARN", false);
 
 	/* All from the environment, or none. */
-	for (int in_files = 0; in_files < 2; in_files++) {
+	for (size_t in_files = 0; in_files < 2; in_files++) {
 		credentials_done(s3);
 		for (size_t i = 0; i < CREDENTIALS; i++)
-			s3->credentials[i] = in_files ? s3_setting(NULL, texts[i].setting) :
+			s3->credentials[i] = in_files ? setting(texts[i].variable, true) :
 							environment(texts[i].variable);
 		if (s3->credentials[CREDENTIAL_ID] && s3->credentials[CREDENTIAL_SECRET])
 			return 0;
@@ -154,30 +147,28 @@ static int find_place(struct s3 *s3, const struct s3_options *options, char **re
 {
 	_cleanup_(freep) char *endpoint =
 		options->endpoint ? strdup(options->endpoint) : environment("AWS_ENDPOINT_URL_S3");
-	const char *host;
-	size_t size;
+	char scheme[6], host[300];
+	int size = 0;
 
 	if (!endpoint)
-		endpoint = s3_setting("AWS_ENDPOINT_URL", "endpoint_url");
+		endpoint = setting("AWS_ENDPOINT_URL", false);
 	/* A certificate for *.s3.amazonaws.com is not for a name with more dots. */
-	s3->by_path = options->style == S3_STYLE_PATH ||
-		      (options->style == S3_STYLE_AUTO && (endpoint || strchr(s3->bucket, '.')));
+	const bool by_path = options->style ? strcmp(options->style, "path") == 0 :
+					      endpoint || strchr(s3->bucket, '.');
+
 	if (!endpoint)
 		endpoint = str_printf("https://s3.%s.amazonaws.com", s3->region);
-	if (!endpoint)
-		return -ENOMEM;
-	host = strncmp(endpoint, "http://", 7) == 0  ? endpoint + 7 :
-	       strncmp(endpoint, "https://", 8) == 0 ? endpoint + 8 :
-						       "";
-	size = strcspn(host, "/?#@");
-	if (!size || strspn(host + size, "/") != strlen(host + size))
+	if (endpoint && (sscanf(endpoint, "%5[htps]://%299[^/?#@]%n", scheme, host, &size) != 2 ||
+			 (strcmp(scheme, "http") != 0 && strcmp(scheme, "https") != 0) ||
+			 endpoint[size + strspn(endpoint + size, "/")]))
 		return str_explain(ret_why, -EINVAL,
 				   "an endpoint is http[s]://HOST[:PORT] and nothing more; "
 				   "credentials come from the environment or ~/.aws");
-	endpoint[(size_t)(host - endpoint) + size] = '\0';
-	s3->host = host;
-	s3->place = steal_ptr(endpoint);
-	return 0;
+	s3->place = endpoint ? str_printf("%s://%s", scheme, host) : NULL;
+	s3->start = !s3->place ? NULL :
+		    by_path    ? str_printf("%s/%s", s3->place, s3->bucket) :
+				 str_printf("%s://%s.%s", scheme, s3->bucket, host);
+	return s3->start ? 0 : -ENOMEM;
 }
 
 static void client_close(struct s3 *s3)
@@ -192,6 +183,7 @@ static void client_close(struct s3 *s3)
 	free(s3->region);
 	free(s3->signing);
 	free(s3->place);
+	free(s3->start);
 	free(s3->ca);
 	free(s3);
 }
@@ -206,17 +198,19 @@ static int client_open(const struct s3_options *options, struct s3 **ret_s3, con
 	if (!s3)
 		return -ENOMEM;
 	curl_global_init(CURL_GLOBAL_DEFAULT);
+	for (size_t i = 0; i < ARRAY_SIZE(s3->handles); i++)
+		s3->handles[i] = curl_easy_init();
 	pthread_mutex_init(&s3->lock, NULL);
 	s3->tries = tries && atoi(tries) > 0 ? (unsigned)atoi(tries) : 8;
 	s3->stopped = options->stopped;
 	s3->bucket = strdup(options->bucket);
-	s3->region = options->region ? strdup(options->region) : s3_setting("AWS_REGION", "region");
+	s3->region = options->region ? strdup(options->region) : setting("AWS_REGION", false);
 	if (!s3->region)
-		s3->region = s3_setting("AWS_DEFAULT_REGION", "region");
+		s3->region = setting("AWS_DEFAULT_REGION", false);
 	if (!s3->region)
 		s3->region = strdup("us-east-1");
 	s3->signing = s3->region ? str_printf("aws:amz:%s:s3", s3->region) : NULL;
-	s3->ca = s3_setting("AWS_CA_BUNDLE", "ca_bundle");
+	s3->ca = setting("AWS_CA_BUNDLE", false);
 	r = s3->bucket && s3->signing ? find_place(s3, options, ret_why) : -ENOMEM;
 	if (r < 0) {
 		client_close(s3);
@@ -227,24 +221,15 @@ static int client_open(const struct s3_options *options, struct s3 **ret_s3, con
 	return 0;
 }
 
-int s3_sha256(struct bytes data, int fd, char ret_text[S3_HASH])
+int s3_sha256(struct bytes data, char ret_text[S3_HASH])
 {
-	EVP_MD_CTX *context = EVP_MD_CTX_new();
-	unsigned char block[16384];
-	unsigned size = 0;
-	ssize_t got = 0;
-	bool fine = context && EVP_DigestInit_ex(context, EVP_sha256(), NULL) == 1 &&
-		    EVP_DigestUpdate(context, data.data, data.size) == 1;
+	unsigned char digest[S3_HASH / 2];
+	const bool done = EVP_Digest(data.data, data.size, digest, NULL, EVP_sha256(), NULL) == 1;
 
-	for (off_t at = 0; fine && fd >= 0 && (got = pread(fd, block, sizeof(block), at)) > 0;
-	     at += got)
-		fine = EVP_DigestUpdate(context, block, (size_t)got) == 1;
-	fine = fine && got == 0 && EVP_DigestFinal_ex(context, block, &size) == 1;
 	*ret_text = '\0';
-	for (unsigned i = 0; i < size; i++)
-		snprintf(ret_text + 2 * i, 3, "%02x", block[i]);
-	EVP_MD_CTX_free(context);
-	return fine ? 0 : got < 0 ? -errno : -EOPNOTSUPP;
+	for (size_t i = 0; done && i < sizeof(digest); i++)
+		snprintf(ret_text + 2 * i, 3, "%02x", digest[i]);
+	return done ? 0 : -EOPNOTSUPP;
 }
 
 const struct s3_ops s3_ops = {

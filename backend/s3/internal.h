@@ -13,8 +13,7 @@ enum { CREDENTIAL_ID, CREDENTIAL_SECRET, CREDENTIAL_TOKEN, CREDENTIALS };
 struct s3 {
 	char *bucket, *region, *signing, *ca;
 	char *place;
-	const char *host; /* in place */
-	bool by_path;
+	char *start; /* of the URL of a key, without the slash before it */
 	bool (*stopped)(void);
 	unsigned tries;
 	CURL *handles[S3_LANES + 1]; /* with their connections; the last one is for credentials */
@@ -25,14 +24,12 @@ struct s3 {
 
 /* As struct s3_ops has them. */
 int s3_perform(struct s3 *s3, struct s3_request *request);
-int s3_list(struct s3 *s3, const char *prefix, s3_object_fn *fn, void *arg, char **ret_why);
-int s3_sha256(struct bytes data, int fd, char ret_text[S3_HASH]);
+int s3_list(struct s3 *s3, const char *prefix, s3_object_fn *fn, void *arg);
+int s3_sha256(struct bytes data, char ret_text[S3_HASH]);
 char *s3_text(struct bytes xml, const char *name);
 
-/* "?a=b&c=d", encoded and appended; the first byte is before. */
-int s3_encode_pairs(const struct s3_pair *pairs, char before, struct buf *text);
-/* An ETag without its quotes. */
-void s3_unquote(const char *text, char ret_etag[S3_ETAG]);
+/* "a=b&c=d", encoded and appended, with something before it. */
+int s3_encode_pairs(const struct s3_pair *pairs, const char *before, struct buf *text);
 /* From the environment, ~/.aws, or for a token of web identity.  0, or -errno and a sentence. */
 int credentials_find(struct s3 *s3, char **ret_why);
 

@@ -1,14 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One request: signed by libcurl, tried again where that helps, its failure as a sentence.
+ * Requests: signed by libcurl, tried again where that helps, a failure as a sentence; and what is
+ * in a bucket, which takes several.
  *
  * libcurl signs the path and the query as they are sent, so both are made here in the one spelling
- * that is signed: sorted, each byte but the unreserved ones encoded.
+ * that is signed: sorted, each byte but the unreserved ones encoded.  The XML of a server is as
+ * machines write it, so it is read by the names of its elements, none of which stands in another
+ * one of the same name.
  */
 #include <errno.h>
+#include <inttypes.h>
 #include <sys/random.h>
 
 #include "backend/base/cleanup.h"
+#include "backend/base/log.h"
 #include "backend/base/moment.h"
 #include "backend/s3/internal.h"
 
@@ -26,83 +31,66 @@ struct attempt {
 	struct s3 *s3;
 	struct s3_request *request;
 	CURL *curl;
-	struct buf url;
 	struct curl_slist *headers;
-	char *code, *message; /* of the server's error, or NULL */
+	bool lacks_memory; /* for one of them */
 };
-
-static void attempt_done(struct attempt *attempt)
-{
-	buf_done(&attempt->url);
-	free(attempt->code);
-	free(attempt->message);
-	curl_slist_free_all(attempt->headers);
-}
 
 /* ---- Making it ---- */
 
-int s3_encode_pairs(const struct s3_pair *pairs, char before, struct buf *text)
+int s3_encode_pairs(const struct s3_pair *pairs, const char *before, struct buf *text)
 {
-	int r = 0;
-
-	for (size_t i = 0; r == 0 && i < S3_PAIRS && pairs[i].name; i++) {
+	for (size_t i = 0; i < S3_PAIRS && pairs[i].name; i++) {
 		if (!pairs[i].value)
 			continue;
-		r = buf_printf(text, "%c%s=", before, pairs[i].name);
-		before = '&';
-		if (r == 0)
-			r = buf_append_encoded(text, pairs[i].value, "");
+		if (buf_printf(text, "%s%s=", before, pairs[i].name) < 0 ||
+		    buf_append_encoded(text, pairs[i].value, "") < 0)
+			return -ENOMEM;
+		before = "&";
 	}
-	return r;
+	return 0;
 }
 
 static int attempt_url(struct attempt *attempt)
 {
-	const struct s3 *s3 = attempt->s3;
 	const struct s3_request *request = attempt->request;
-	struct buf *url = &attempt->url;
-	int r = request->url ?
-			buf_printf(url, "%s", request->url) :
-		s3->by_path ?
-			buf_printf(url, "%s/%s%s", s3->place, s3->bucket, request->key ? "/" : "") :
-			buf_printf(url, "%.*s%s.%s/", (int)(s3->host - s3->place), s3->place,
-				   s3->bucket, s3->host);
+	_cleanup_(buf_done) struct buf url = { 0 };
 
-	if (r == 0)
-		r = buf_append_encoded(url, request->key, "/");
-	if (r == 0)
-		r = s3_encode_pairs(request->query, '?', url);
-	return r < 0 ? r : buf_append_byte(url, '\0');
+	if (buf_printf(&url, "%s%s", request->url ? request->url : attempt->s3->start,
+		       request->key ? "/" : "") < 0 ||
+	    buf_append_encoded(&url, request->key, "/") < 0 ||
+	    s3_encode_pairs(request->query, "?", &url) < 0 || buf_append_byte(&url, '\0') < 0)
+		return -ENOMEM;
+	curl_easy_setopt(attempt->curl, CURLOPT_URL, url.data);
+	return 0;
 }
 
-static int attempt_header(struct attempt *attempt, const char *name, const char *value)
+/* Takes the line over; NULL: there was no memory for it. */
+static void attempt_header(struct attempt *attempt, char *line)
 {
-	_cleanup_(freep) char *line = str_printf("%s%s", name, value);
 	struct curl_slist *list = line ? curl_slist_append(attempt->headers, line) : NULL;
 
+	free(line);
 	attempt->headers = list ? list : attempt->headers;
-	return list ? 0 : -ENOMEM;
+	attempt->lacks_memory |= !list;
 }
 
 /* What the caller wants, and not to wait for leave to send a body. */
-static int attempt_headers(struct attempt *attempt)
+static void attempt_headers(struct attempt *attempt)
 {
 	const struct s3_request *request = attempt->request;
-	char text[S3_ETAG + 2];
-	int r = attempt_header(attempt, "Expect:", "");
+	const char *match = request->match ? request->match : "";
 
-	if (r == 0 && request->is_new)
-		r = attempt_header(attempt, "If-None-Match: ", "*");
-	snprintf(text, sizeof(text), "\"%s\"", request->match ? request->match : "");
-	if (r == 0 && request->match && *request->match && strncmp(request->match, "W/", 2) != 0)
-		r = attempt_header(attempt, "If-Match: ", text);
-	snprintf(text, sizeof(text), "%llu-%llu", (unsigned long long)request->from,
-		 (unsigned long long)(request->from + request->length - 1));
-	if (r == 0 && request->length)
-		r = attempt_header(attempt, "Range: bytes=", text);
-	if (r == 0 && request->hash)
-		r = attempt_header(attempt, "x-amz-meta-sha256: ", request->hash);
-	return r;
+	attempt_header(attempt, strdup("Expect:"));
+	if (request->is_new)
+		attempt_header(attempt, strdup("If-None-Match: *"));
+	if (*match && strncmp(match, "W/", 2) != 0)
+		attempt_header(attempt, str_printf("If-Match: \"%s\"", match));
+	if (request->length)
+		attempt_header(attempt,
+			       str_printf("Range: bytes=%" PRIu64 "-%" PRIu64, request->from,
+					  request->from + request->length - 1));
+	if (request->hash)
+		attempt_header(attempt, str_printf("x-amz-meta-sha256: %s", request->hash));
 }
 
 /* With credentials, which libcurl copies. */
@@ -110,13 +98,15 @@ static int attempt_sign(struct attempt *attempt)
 {
 	struct s3 *s3 = attempt->s3;
 	char hash[S3_HASH], **credentials = s3->credentials;
-	int r = s3_sha256(attempt->request->body, -1, hash);
+	int r = s3_sha256(attempt->request->body, hash);
 
-	if (r < 0)
-		return r;
+	attempt_header(attempt, str_printf("x-amz-content-sha256: %s", hash));
+	if (attempt->request->body.size)
+		attempt_header(attempt, strdup("Content-Type: application/json"));
 	pthread_mutex_lock(&s3->lock);
-	if (!credentials[CREDENTIAL_ID] ||
-	    (s3->expires && s3->expires - EARLY_SECONDS * INT64_C(1000000000) < time_now()))
+	if (r == 0 &&
+	    (!credentials[CREDENTIAL_ID] ||
+	     (s3->expires && s3->expires - EARLY_SECONDS * INT64_C(1000000000) < time_now())))
 		r = credentials_find(s3, &attempt->request->why);
 	if (r == 0) {
 		curl_easy_setopt(attempt->curl, CURLOPT_USERNAME, credentials[CREDENTIAL_ID]);
@@ -124,22 +114,20 @@ static int attempt_sign(struct attempt *attempt)
 		curl_easy_setopt(attempt->curl, CURLOPT_AWS_SIGV4, s3->signing);
 	}
 	if (r == 0 && credentials[CREDENTIAL_TOKEN])
-		r = attempt_header(attempt,
-				   "x-amz-security-token: ", credentials[CREDENTIAL_TOKEN]);
+		attempt_header(attempt, str_printf("x-amz-security-token: %s",
+						   credentials[CREDENTIAL_TOKEN]));
 	pthread_mutex_unlock(&s3->lock);
-	if (r == 0 && attempt->request->body.size)
-		r = attempt_header(attempt, "Content-Type: ", "application/json");
-	return r < 0 ? r : attempt_header(attempt, "x-amz-content-sha256: ", hash);
+	return r;
 }
 
 static size_t on_body(char *data, size_t size, size_t count, void *arg)
 {
 	struct s3_request *request = arg;
 
-	return request->data.size + size * count <= request->limit &&
-			       buf_append(&request->data, data, size * count) == 0 ?
-		       size * count :
-		       0;
+	size *= count;
+	return request->data.size + size > S3_LIMIT || buf_append(&request->data, data, size) < 0 ?
+		       0 :
+		       size;
 }
 
 static int on_progress(void *arg, curl_off_t total, curl_off_t now, curl_off_t upload_total,
@@ -157,7 +145,6 @@ static void attempt_options(struct attempt *attempt)
 	const bool sends = *request->method == 'P'; /* PUT or POST */
 	CURL *curl = attempt->curl;
 
-	curl_easy_setopt(curl, CURLOPT_URL, attempt->url.data);
 	curl_easy_setopt(curl, CURLOPT_PATH_AS_IS, 1L);
 	curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
 	curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http,https");
@@ -202,23 +189,21 @@ static const char *answer_header(const struct attempt *attempt, const char *name
 static int unframe(struct buf *body)
 {
 	_cleanup_(buf_done) struct buf content = { 0 };
-	const char *at = body->data, *end = at + body->size, *line;
+	const char *at = body->data, *const end = at + body->size, *line;
 	char *behind;
-	size_t size = 1;
 
-	for (int r = 0; r == 0 && size; at += size ? size + 2 : 0) {
+	for (size_t size = 1; size; at += 2) {
 		line = at < end ? memmem(at, (size_t)(end - at), "\r\n", 2) : NULL;
-		if (!line)
+		size = line ? strtoull(at, &behind, 16) : 0;
+		if (!line || behind == at || (behind != line && *behind != ';') ||
+		    size > (size_t)(end - line) - 2)
 			return 0;
-		size = strtoull(at, &behind, 16);
-		at = line + 2;
-		if (behind == at || (behind != line && *behind != ';') || size > (size_t)(end - at))
-			return 0;
-		r = buf_append(&content, at, size);
+		if (buf_append(&content, line + 2, size) < 0)
+			return -ENOMEM;
+		at = line + 2 + size;
 		/* Behind the last piece may stand trailers. */
-		if (r < 0 ||
-		    (size && (end - at < (ptrdiff_t)size + 2 || memcmp(at + size, "\r\n", 2) != 0)))
-			return r;
+		if (size && (end - at < 2 || memcmp(at, "\r\n", 2) != 0))
+			return 0;
 	}
 	buf_done(body);
 	*body = content;
@@ -226,7 +211,66 @@ static int unframe(struct buf *body)
 	return 0;
 }
 
-/* The error of an answer, and a sentence about it. */
+/* The next element of that name, cut off with all before it. */
+static bool next_element(struct bytes *xml, const char *name, struct bytes *ret_content)
+{
+	const char *const limit = xml->data + xml->size, *from, *to;
+	char begin[32], end[32];
+	const int size = snprintf(begin, sizeof(begin), "<%s>", name);
+
+	snprintf(end, sizeof(end), "</%s>", name);
+	from = xml->size ? memmem(xml->data, xml->size, begin, (size_t)size) : NULL;
+	to = from ? memmem(from, (size_t)(limit - from), end, (size_t)size + 1) : NULL;
+	if (!to)
+		return false;
+	*ret_content = bytes_make(from + size, (size_t)(to - from - size));
+	*xml = bytes_make(to, (size_t)(limit - to));
+	return true;
+}
+
+/* The character of an entity, behind the & of which *at stands. */
+static char read_entity(const char **at)
+{
+	static const char *const entities[] = { "&amp", "<lt", ">gt", "\"quot", "'apos" };
+	char name[8], byte = '&';
+	int size = 0;
+
+	if (sscanf(*at, "%7[^;];%n", name, &size) != 1 || !size)
+		return byte;
+	*at += size;
+	for (size_t i = 0; i < ARRAY_SIZE(entities); i++)
+		byte = strcmp(name, entities[i] + 1) == 0 ? *entities[i] : byte;
+	if (*name == '#')
+		byte = (char)(name[1] == 'x' ? strtol(name + 2, NULL, 16) :
+					       strtol(name + 1, NULL, 10));
+	return byte;
+}
+
+char *s3_text(struct bytes xml, const char *name)
+{
+	struct bytes content = { 0 };
+	char *text = next_element(&xml, name, &content) ? bytes_dup(content) : NULL, *to = text;
+
+	for (const char *at = text; at && *at;) {
+		const char byte = *at++;
+
+		*to++ = byte == '&' ? read_entity(&at) : byte;
+	}
+	if (text)
+		*to = '\0';
+	return text;
+}
+
+static void unquote(const char *text, char ret_etag[S3_ETAG])
+{
+	const char *weak = strncmp(text, "W/", 2) == 0 ? "W/" : "";
+
+	text += strlen(weak);
+	text += *text == '"';
+	snprintf(ret_etag, S3_ETAG, "%s%.*s", weak, (int)strcspn(text, "\""), text);
+}
+
+/* The error of an answer, and a sentence about it; 1: another try may help. */
 static int attempt_explain(struct attempt *attempt)
 {
 	static const struct {
@@ -243,17 +287,20 @@ static int attempt_explain(struct attempt *attempt)
 		{ "InvalidObjectState", "it is archived", -EINVAL },
 		{ "PreconditionFailed", "it is not as it was", -EEXIST },
 		{ "ConditionalRequestConflict", "it is not as it was", -EEXIST },
+		{ "RequestTimeout", "it has not come in time", 1 },
 	};
 	struct s3_request *request = attempt->request;
-	const int status = request->status;
-	const char *code = attempt->code ? attempt->code : "";
+	const long status = request->status;
 	const char *region = answer_header(attempt, "x-amz-bucket-region");
 	const time_t there = curl_getdate(answer_header(attempt, "date"), NULL);
+	_cleanup_(freep) char *code = s3_text(buf_bytes(&request->data), "Code");
+	_cleanup_(freep) char *message = s3_text(buf_bytes(&request->data), "Message");
 	_cleanup_(freep) char *what =
 		str_printf("s3://%s%s%s: %s", attempt->s3->bucket, request->key ? "/" : "",
 			   request->key ? request->key : "", request->method);
 
-	if (!what)
+	code = code ? code : strdup("");
+	if (!what || !code)
 		return -ENOMEM;
 	if (strcmp(code, "RequestTimeTooSkewed") == 0)
 		return str_explain(&request->why, -EACCES,
@@ -270,23 +317,25 @@ static int attempt_explain(struct attempt *attempt)
 			return str_explain(&request->why, known[i].error, "%s: %s", what,
 					   known[i].say);
 	return str_explain(&request->why,
-			   status == 404		  ? -ENOENT :
-			   status == 412		  ? -EEXIST :
-			   status == 401 || status == 403 ? -EACCES :
-			   status >= 500 || status == 429 ? -EIO :
-							    -EINVAL,
-			   "%s: the server answers %d %s %s", what, status, code,
-			   attempt->message ? attempt->message : "");
+			   status == 404				  ? -ENOENT :
+			   status == 412				  ? -EEXIST :
+			   status == 401 || status == 403		  ? -EACCES :
+			   status >= 500 || status == 429 || status < 300 ? 1 :
+									    -EINVAL,
+			   "%s: the server answers %ld %s %s", what, status, code,
+			   message ? message : "");
 }
 
 /* 1: another try may help. */
 static int attempt_judge(struct attempt *attempt, CURLcode result)
 {
 	struct s3_request *request = attempt->request;
-	const struct bytes data = buf_bytes(&request->data);
 	const bool hopeless = result == CURLE_PEER_FAILED_VERIFICATION ||
 			      result == CURLE_SSL_CACERT_BADFILE || result == CURLE_URL_MALFORMAT;
-	int r;
+	/* A multipart upload may fail after its status was sent. */
+	_cleanup_(freep) char *late = strcmp(request->method, "POST") == 0 ?
+					      s3_text(buf_bytes(&request->data), "Code") :
+					      NULL;
 
 	if (result == CURLE_ABORTED_BY_CALLBACK)
 		return -EINTR;
@@ -297,69 +346,56 @@ static int attempt_judge(struct attempt *attempt, CURLcode result)
 		return str_explain(&request->why, hopeless ? -EIO : 1, "cannot reach %s: %s",
 				   request->url ? request->url : attempt->s3->place,
 				   curl_easy_strerror(result));
-	/* A multipart upload may fail after its status was sent. */
-	if (request->status >= 300 || strcmp(request->method, "POST") == 0) {
-		attempt->code = s3_text(data, "Code");
-		attempt->message = s3_text(data, "Message");
-	}
-	if (request->status / 100 == 2 && !attempt->code)
-		return strstr(answer_header(attempt, "content-encoding"), "aws-chunked") ?
-			       unframe(&request->data) :
-			       0;
-	r = attempt_explain(attempt);
-	return request->status < 300 || request->status >= 500 || request->status == 429 ||
-			       (attempt->code && strcmp(attempt->code, "RequestTimeout") == 0) ?
-		       1 :
-		       r;
+	if (request->status / 100 != 2 || late)
+		return attempt_explain(attempt);
+	return strstr(answer_header(attempt, "content-encoding"), "aws-chunked") ?
+		       unframe(&request->data) :
+		       0;
 }
 
 /* 1: another try may help, after so many milliseconds at least. */
 static int try_once(struct s3 *s3, struct s3_request *request, long *ret_after)
 {
-	_cleanup_(attempt_done) struct attempt attempt = { .s3 = s3, .request = request };
-	curl_off_t after = 0, size = 0, modified = -1;
-	CURL **curl = &s3->handles[request->lane];
-	CURLcode result;
-	long status = 0;
+	CURL *curl = s3->handles[request->lane];
+	struct attempt attempt = { .s3 = s3, .request = request, .curl = curl };
+	curl_off_t after = 0, size = 0;
+	CURLcode result = CURLE_OK;
 	int r;
 
-	buf_done(&request->data);
-	freep(&request->why);
+	s3_request_done(request);
 	request->why = NULL;
-	if (*curl)
-		curl_easy_reset(*curl);
-	else
-		*curl = curl_easy_init();
-	attempt.curl = *curl;
-	r = *curl ? attempt_url(&attempt) : -ENOMEM;
-	if (r == 0)
-		r = attempt_headers(&attempt);
+	if (!curl)
+		return -ENOMEM;
+	curl_easy_reset(curl);
+	attempt_headers(&attempt);
+	r = attempt_url(&attempt);
 	if (r == 0 && !request->url)
 		r = attempt_sign(&attempt);
+	if (r == 0 && attempt.lacks_memory)
+		r = -ENOMEM;
+	attempt_options(&attempt);
+	if (r == 0)
+		result = curl_easy_perform(curl);
+	curl_slist_free_all(attempt.headers);
 	if (r < 0)
 		return r;
-	attempt_options(&attempt);
-	result = curl_easy_perform(*curl);
-	curl_easy_getinfo(*curl, CURLINFO_RESPONSE_CODE, &status);
-	curl_easy_getinfo(*curl, CURLINFO_CONTENT_LENGTH_DOWNLOAD_T, &size);
-	curl_easy_getinfo(*curl, CURLINFO_FILETIME_T, &modified);
-	curl_easy_getinfo(*curl, CURLINFO_RETRY_AFTER, &after);
-	request->status = (int)status;
+	curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &request->status);
+	curl_easy_getinfo(curl, CURLINFO_CONTENT_LENGTH_DOWNLOAD_T, &size);
+	curl_easy_getinfo(curl, CURLINFO_FILETIME_T, &request->modified);
+	curl_easy_getinfo(curl, CURLINFO_RETRY_AFTER, &after);
 	request->size = request->body.size ? request->body.size :
 			size < 0	   ? request->data.size :
 					     (uint64_t)size;
-	request->modified = modified;
-	s3_unquote(answer_header(&attempt, "etag"), request->etag);
+	unquote(answer_header(&attempt, "etag"), request->etag);
 	snprintf(request->sha256, S3_HASH, "%s", answer_header(&attempt, "x-amz-meta-sha256"));
 	*ret_after = (long)MIN(after, RETRY_AFTER_MAX) * 1000;
 	return attempt_judge(&attempt, result);
 }
 
 /* False: to stop. */
-static bool pause_before(const struct s3 *s3, const struct s3_request *request, unsigned try,
-			 long least)
+static bool pause_before(const struct s3 *s3, const struct s3_request *request, long least)
 {
-	const long most = MIN(PAUSE_MS << MIN(try, 12), PAUSE_MAX_MS);
+	const long most = MIN(PAUSE_MS << MIN(request->tries - 1, 12), PAUSE_MAX_MS);
 	const struct timespec step = { .tv_nsec = 20000000 };
 	unsigned chance = 0;
 	long left;
@@ -378,12 +414,78 @@ int s3_perform(struct s3 *s3, struct s3_request *request)
 	long after = 0;
 	int r = 1;
 
-	request->limit = request->limit ? request->limit : S3_LIMIT;
-	for (unsigned try = 0; r == 1 && try < s3->tries; try++) {
-		if (try && !pause_before(s3, request, try - 1, after))
-			return -EINTR;
-		request->tries = try + 1;
-		r = try_once(s3, request, &after);
-	}
+	for (request->tries = 0; r == 1 && request->tries < s3->tries; request->tries++)
+		r = request->tries && !pause_before(s3, request, after) ?
+			    -EINTR :
+			    try_once(s3, request, &after);
 	return r == 1 ? -EIO : r;
+}
+
+/* ---- What is in a bucket ---- */
+
+static int take_object(struct bytes xml, bool encoded, s3_object_fn *fn, void *arg)
+{
+	_cleanup_(freep) char *name = s3_text(xml, "Key"), *etag = s3_text(xml, "ETag"),
+			      *size = s3_text(xml, "Size");
+	_cleanup_(buf_done) struct buf key = { 0 };
+	char unquoted[S3_ETAG];
+	int r;
+
+	if (!name || !etag || !size)
+		return -EBADMSG;
+	/* In an encoded listing, a blank is a plus sign. */
+	for (char *at = name; encoded && (at = strchr(at, '+'));)
+		*at = ' ';
+	r = encoded ? buf_append_decoded(&key, bytes_str(name)) : buf_append_str(&key, name);
+	if (r == 0)
+		r = buf_append_byte(&key, '\0');
+	if (r < 0)
+		return r == -EINVAL ? -EBADMSG : r;
+	unquote(etag, unquoted);
+	/* No request can name a key with a NUL. */
+	return strlen(key.data) + 1 < key.size ?
+		       0 :
+		       fn(arg, &(struct s3_object){ key.data, unquoted, strtoull(size, NULL, 10) });
+}
+
+/* *token is where the page begins; gets the next one, or NULL. */
+static int take_page(struct bytes page, s3_object_fn *fn, void *arg, char **token)
+{
+	_cleanup_(freep) char *encoding = s3_text(page, "EncodingType"),
+			      *truncated = s3_text(page, "IsTruncated");
+	const bool more = truncated && strcmp(truncated, "true") == 0;
+	struct bytes object;
+	int r = 0;
+
+	free(*token);
+	*token = more ? s3_text(page, "NextContinuationToken") : NULL;
+	if (!truncated || (more && !(*token && **token)))
+		return -EBADMSG;
+	while (r == 0 && next_element(&page, "Contents", &object))
+		r = take_object(object, encoding && *encoding, fn, arg);
+	return r;
+}
+
+int s3_list(struct s3 *s3, const char *prefix, s3_object_fn *fn, void *arg)
+{
+	_cleanup_(freep) char *token = NULL;
+	int r;
+
+	do {
+		S3_REQUEST(request, .method = "GET",
+			   .query = { { "continuation-token", token },
+				      { "encoding-type", "url" },
+				      { "list-type", "2" },
+				      { "prefix", prefix } });
+
+		r = s3_perform(s3, &request);
+		if (r < 0 && r != -EINTR)
+			log_error("%s", request.why ? request.why : strerror(-r));
+		if (r == 0)
+			r = take_page(buf_bytes(&request.data), fn, arg, &token);
+	} while (r == 0 && token);
+	if (r != -EBADMSG)
+		return r;
+	log_error("s3://%s: %s has answered with no list of objects", s3->bucket, s3->place);
+	return -EIO;
 }

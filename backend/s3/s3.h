@@ -20,23 +20,19 @@
 #include <time.h>
 
 #include "backend/base/buf.h"
-
-enum s3_style {
-	S3_STYLE_AUTO, /* by path at an endpoint that was named, else by host */
-	S3_STYLE_PATH,
-	S3_STYLE_HOST,
-};
+#include "backend/base/cleanup.h"
 
 /* Borrowed while it is opened. */
 struct s3_options {
 	const char *bucket;
-	const char *endpoint; /* "http[s]://host[:port]"; NULL: the environment's, else AWS's */
-	const char *region;   /* NULL: the environment's, else us-east-1 */
-	enum s3_style style;
+	const char *endpoint;  /* "http[s]://host[:port]"; NULL: the environment's, else AWS's */
+	const char *region;    /* NULL: the environment's, else us-east-1 */
+	const char *style;     /* "path", "host"; NULL: path at an endpoint that was named */
 	bool (*stopped)(void); /* true: requests end with -EINTR */
 };
 
-enum { S3_PAIRS = 5, S3_ETAG = 96, S3_HASH = 65, S3_LIMIT = 32 << 20, S3_LANES = 32 };
+/* S3_LIMIT: bytes that an answer may have. */
+enum { S3_PAIRS = 5, S3_ETAG = 96, S3_HASH = 65, S3_LIMIT = 256 << 20, S3_LANES = 32 };
 
 /* Borrowed; value is encoded when it is sent.  Without one, the pair is left out. */
 struct s3_pair {
@@ -44,7 +40,8 @@ struct s3_pair {
 	const char *value;
 };
 
-/* One request.  All else than what is set is zeros before; s3_request_done() releases it. */
+/* One request.  All else than what is set is zeros before; s3_request_done() releases it, or the
+ * end of the block that has declared it: S3_REQUEST(name, .method = "GET", ...). */
 struct s3_request {
 	const char *method;
 	const char *key;		/* borrowed, as it is; NULL: the bucket */
@@ -56,14 +53,13 @@ struct s3_request {
 	struct bytes body;		/* of a PUT or POST, borrowed */
 	bool anyway;			/* also when it is to stop */
 	unsigned lane;			/* whose connection it uses */
-	uint64_t limit;			/* bytes that an answer may have; 0: S3_LIMIT */
 	uint64_t from, length;		/* only these bytes; length 0: all */
 	/* The answer: */
 	unsigned tries;	      /* how often it was sent, with a hash or by POST */
-	int status;	      /* HTTP's; 0: there was none */
+	long status;	      /* HTTP's; 0: there was none */
 	struct buf data;      /* without the frame that a streamed upload may have left */
 	uint64_t size;	      /* of what was sent, or else its Content-Length, of a HEAD, too */
-	time_t modified;      /* -1: not known */
+	int64_t modified;     /* by time(2); -1: not known */
 	char etag[S3_ETAG];   /* without quotes, as everywhere; "W/..." is a weak one */
 	char sha256[S3_HASH]; /* that was kept beside it, or "" */
 	char *why;	      /* a sentence when it has failed */
@@ -89,13 +85,13 @@ struct s3_ops {
 	 * -EIO (after the last try). */
 	int (*perform)(struct s3 *s3, struct s3_request *request);
 	/* The objects whose keys begin with a prefix, page by page, in the server's order; fn
-	 * returns 0 to go on, and is called between two requests. */
-	int (*list)(struct s3 *s3, const char *prefix, s3_object_fn *fn, void *arg, char **ret_why);
+	 * returns 0 to go on, and is called between two requests.  0, or what fn has returned, or
+	 * -errno after a sentence. */
+	int (*list)(struct s3 *s3, const char *prefix, s3_object_fn *fn, void *arg);
 	/* The text of the first element of that name in an answer, owned by the caller, or NULL. */
 	char *(*text)(struct bytes xml, const char *name);
-	/* SHA-256 of data and of what is in a file (-1: none), in hexadecimal digits: 0 or -errno.
-	 */
-	int (*sha256)(struct bytes data, int fd, char ret_text[S3_HASH]);
+	/* SHA-256 in hexadecimal digits: 0 or -errno. */
+	int (*sha256)(struct bytes data, char ret_text[S3_HASH]);
 };
 extern const struct s3_ops s3_ops;
 
@@ -104,5 +100,6 @@ static inline void s3_request_done(struct s3_request *request)
 	buf_done(&request->data);
 	free(request->why);
 }
+#define S3_REQUEST(name, ...) _cleanup_(s3_request_done) struct s3_request name = { __VA_ARGS__ }
 
 #endif

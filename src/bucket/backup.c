@@ -4,11 +4,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <fnmatch.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <sys/mman.h>
 #include <time.h>
 
-#include "backend/base/cleanup.h"
 #include "backend/base/log.h"
 #include "src/exchange/copier.h"
 #include "src/user/progress.h"
@@ -20,54 +20,92 @@ enum {
 	PARTS_MAX = 10000,
 };
 
+static const char stamp_format[] = "-%Y%m%dT%H%M%SZ.db";
 static const char stamp_glob[] = "-[0-9][0-9][0-9][0-9][0-9][0-9][0-9][0-9]T"
 				 "[0-9][0-9][0-9][0-9][0-9][0-9]Z.db";
 
 /* A copy of a store, here as a file and there as an object. */
-struct twin {
-	const struct bucket *bucket;
-	const char *key;
+struct backup {
+	struct bucket bucket;
+	struct copier_names names; /* of those with the time in it, in its order */
+	const char *key;	   /* borrowed */
 	bool replace;
-	int fd;
-	uint64_t size;
+	struct bytes file; /* its content, mapped */
 	char sha256[S3_HASH];
 	struct progress progress;
 };
 
-/* So much of the file in memory, to be unmapped; NULL and errno. */
-static void *twin_map(const struct twin *twin, uint64_t at, size_t size)
+static void backup_done(struct backup *backup)
 {
-	void *map = mmap(NULL, size, PROT_READ, MAP_SHARED, twin->fd, (off_t)at);
-
-	return map == MAP_FAILED ? NULL : map;
+	if (backup->file.size)
+		munmap((void *)backup->file.data, backup->file.size);
+	copier_names_done(&backup->names);
+	bucket_done(&backup->bucket);
 }
 
-/* All of the object, of one version, range by range: to the file, or compared with it, -EBADMSG. */
-static int twin_read(struct twin *twin, const struct s3_request *head, bool compare)
+static int backup_open(struct backup *backup, const char *url, const struct s3_options *where)
+{
+	int r = bucket_open(url, where, &backup->bucket);
+
+	if (r < 0 || (*backup->bucket.prefix &&
+		      !bytes_ends_with(bytes_str(backup->bucket.prefix), BYTES("/"))))
+		return r;
+	log_error("%s names no object; a backup is s3://BUCKET/NAME", url);
+	return -EINVAL;
+}
+
+static int backup_map(struct backup *backup, int fd)
+{
+	const off_t size = lseek(fd, 0, SEEK_END);
+	int r;
+	void *map = size ? mmap(NULL, (size_t)size, PROT_READ, MAP_SHARED, fd, 0) : NULL;
+
+	if (map == MAP_FAILED)
+		return say_why(NULL, -errno);
+	backup->file = bytes_make(map, (size_t)size);
+	r = backup->bucket.ops->sha256(backup->file, backup->sha256);
+	return r < 0 ? say_why(NULL, r) : 0;
+}
+
+static int take_name(void *arg, const struct s3_object *object)
+{
+	struct backup *backup = arg;
+	const size_t size = strlen(backup->bucket.prefix);
+
+	return strncmp(object->key, backup->bucket.prefix, size) == 0 &&
+			       fnmatch(stamp_glob, object->key + size, 0) == 0 ?
+		       copier_names_add(&backup->names, object->key) :
+		       0;
+}
+
+static int find_names(struct backup *backup)
+{
+	const struct bucket *bucket = &backup->bucket;
+	int r = bucket->ops->list(bucket->s3, bucket->prefix, take_name, backup);
+
+	copier_names_sort(&backup->names);
+	return r;
+}
+
+/* All of the object, of one version, range by range: to a file, or (-1) compared with the one that
+ * was sent, -EBADMSG. */
+static int backup_read(struct backup *backup, const struct s3_request *head, int fd)
 {
 	int r = 0;
 
 	for (uint64_t at = 0; r == 0 && at < head->size; at += BLOCK) {
 		const size_t size = (size_t)MIN(BLOCK, head->size - at);
-		void *map = compare ? twin_map(twin, at, size) : NULL;
-		_cleanup_(s3_request_done) struct s3_request request = { .method = "GET",
-									 .key = twin->key,
-									 .match = head->etag,
-									 .from = at,
-									 .length = size };
+		S3_REQUEST(get, .method = "GET", .key = backup->key, .match = head->etag,
+			   .from = at, .length = size);
 
-		r = bucket_perform(twin->bucket, &request);
-		errno = EIO;
-		if (r == 0 && request.data.size != size)
+		r = bucket_perform(&backup->bucket, &get);
+		if (r == 0 && get.data.size != size)
 			r = say_why("the server has answered with another range", -EIO);
-		else if (r == 0 && compare)
-			r = map && memcmp(map, request.data.data, size) == 0 ? 0 : -EBADMSG;
-		else if (r == 0 &&
-			 pwrite(twin->fd, request.data.data, size, (off_t)at) != (ssize_t)size)
+		else if (r == 0 && fd < 0)
+			r = memcmp(backup->file.data + at, get.data.data, size) ? -EBADMSG : 0;
+		else if (r == 0 && pwrite(fd, get.data.data, size, (off_t)at) != (ssize_t)size)
 			r = say_why(NULL, -errno);
-		if (map)
-			munmap(map, size);
-		progress_add(&twin->progress, 0, size);
+		progress_add(&backup->progress, 0, size);
 	}
 	return r;
 }
@@ -76,84 +114,59 @@ static int twin_read(struct twin *twin, const struct s3_request *head, bool comp
 
 /* The request that gives the object its name.  If its answer is lost, the next try fails, and there
  * is an object that is ours. */
-static int put_name(struct twin *twin, struct s3_request *put)
+static int put_name(struct backup *backup, struct s3_request *put)
 {
-	const struct bucket *bucket = twin->bucket;
-	_cleanup_(s3_request_done) struct s3_request head = { .method = "HEAD", .key = twin->key };
+	const struct bucket *bucket = &backup->bucket;
+	S3_REQUEST(head, .method = "HEAD", .key = backup->key);
 	int r = bucket->ops->perform(bucket->s3, put);
 
 	if ((r == -EEXIST || r == -ENOENT) && put->tries > 1 &&
-	    bucket->ops->perform(bucket->s3, &head) == 0 && strcmp(head.sha256, twin->sha256) == 0)
+	    bucket->ops->perform(bucket->s3, &head) == 0 &&
+	    strcmp(head.sha256, backup->sha256) == 0)
 		return 0;
 	return r < 0 ? say_why(put->why, r) : 0;
 }
 
-/* Sends some of the file, as the object or a part of it. */
-static int put_slice(struct twin *twin, uint64_t at, uint64_t most, struct s3_request *put)
+/* In parts, behind which stands a list of them: with that, the object gets its name. */
+static int put_large(struct backup *backup)
 {
-	const size_t size = (size_t)MIN(most, twin->size - at);
-	void *map = twin_map(twin, at, size);
-	int r;
-
-	if (!map)
-		return say_why(NULL, -errno);
-	put->method = "PUT";
-	put->key = twin->key;
-	put->body = bytes_make(map, size);
-	r = put->hash ? put_name(twin, put) : bucket_perform(twin->bucket, put);
-	munmap(map, size);
-	progress_add(&twin->progress, 0, size);
-	return r;
-}
-
-/* Sends the parts, and appends what tells the server that they are all. */
-static int put_parts(struct twin *twin, const char *upload, struct buf *list)
-{
-	const uint64_t size = (twin->size / PARTS_MAX / BLOCK + 1) * BLOCK;
-	int r = buf_append_str(list, "<CompleteMultipartUpload>");
-
-	for (uint64_t at = 0; r == 0 && at < twin->size; at += size) {
-		char number[24];
-		_cleanup_(s3_request_done) struct s3_request put = {
-			.query = { { "partNumber", number }, { "uploadId", upload } }
-		};
-
-		snprintf(number, sizeof(number), "%llu", (unsigned long long)(at / size + 1));
-		r = put_slice(twin, at, size, &put);
-		if (r == 0)
-			r = buf_printf(
-				list, "<Part><PartNumber>%s</PartNumber><ETag>\"%s\"</ETag></Part>",
-				number, put.etag);
-	}
-	return r < 0 ? r : buf_append_str(list, "</CompleteMultipartUpload>");
-}
-
-static int put_large(struct twin *twin)
-{
-	const struct bucket *bucket = twin->bucket;
+	const struct bucket *bucket = &backup->bucket;
+	const uint64_t most = (backup->file.size / PARTS_MAX / BLOCK + 1) * BLOCK;
 	_cleanup_(buf_done) struct buf list = { 0 };
-	_cleanup_(s3_request_done) struct s3_request begin = { .method = "POST",
-							       .key = twin->key,
-							       .query = { { "uploads", "" } },
-							       .hash = twin->sha256 };
+	S3_REQUEST(begin, .method = "POST", .key = backup->key, .query = { { "uploads", "" } },
+		   .hash = backup->sha256);
 	int r = bucket_perform(bucket, &begin);
 	_cleanup_(freep) char *upload =
 		r == 0 ? bucket->ops->text(buf_bytes(&begin.data), "UploadId") : NULL;
-	_cleanup_(s3_request_done) struct s3_request end = { .method = "POST",
-							     .key = twin->key,
-							     .query = { { "uploadId", upload } } };
-	_cleanup_(s3_request_done) struct s3_request undo = { .method = "DELETE",
-							      .key = twin->key,
-							      .query = { { "uploadId", upload } },
-							      .anyway = true };
+	S3_REQUEST(end, .method = "POST", .key = backup->key, .query = { { "uploadId", upload } },
+		   .is_new = !backup->replace);
+	S3_REQUEST(undo, .method = "DELETE", .key = backup->key,
+		   .query = { { "uploadId", upload } }, .anyway = true);
 
 	if (!upload)
 		return r < 0 ? r : say_why("the server begins no multipart upload", -EIO);
-	r = put_parts(twin, upload, &list);
-	end.body = buf_bytes(&list);
-	end.is_new = !twin->replace;
+	r = buf_append_str(&list, "<CompleteMultipartUpload>");
+	for (uint64_t at = 0; r == 0 && at < backup->file.size; at += most) {
+		const size_t size = (size_t)MIN(most, backup->file.size - at);
+		char number[24];
+		S3_REQUEST(put, .method = "PUT", .key = backup->key,
+			   .query = { { "partNumber", number }, { "uploadId", upload } },
+			   .body = bytes_make(backup->file.data + at, size));
+
+		snprintf(number, sizeof(number), "%" PRIu64, at / most + 1);
+		r = bucket_perform(bucket, &put);
+		progress_add(&backup->progress, 0, size);
+		if (r == 0)
+			r = buf_printf(
+				&list,
+				"<Part><PartNumber>%s</PartNumber><ETag>\"%s\"</ETag></Part>",
+				number, put.etag);
+	}
 	if (r == 0)
-		r = put_name(twin, &end);
+		r = buf_append_str(&list, "</CompleteMultipartUpload>");
+	end.body = buf_bytes(&list);
+	if (r == 0)
+		r = put_name(backup, &end);
 	if (r < 0)
 		bucket->ops->perform(bucket->s3, &undo);
 	return r;
@@ -161,67 +174,66 @@ static int put_large(struct twin *twin)
 
 static int drop(const struct bucket *bucket, const char *key)
 {
-	_cleanup_(s3_request_done) struct s3_request request = { .method = "DELETE",
-								 .key = key,
-								 .anyway = true };
+	S3_REQUEST(request, .method = "DELETE", .key = key, .anyway = true);
 
 	return bucket_perform(bucket, &request);
 }
 
 /* Read it all, and compare.  What is new goes when that was not done. */
-static int check(struct twin *twin)
+static int check(struct backup *backup)
 {
-	_cleanup_(s3_request_done) struct s3_request head = { .method = "HEAD", .key = twin->key };
-	int r = bucket_perform(twin->bucket, &head);
+	S3_REQUEST(head, .method = "HEAD", .key = backup->key);
+	int r = bucket_perform(&backup->bucket, &head);
 
 	if (r == 0)
-		r = head.size == twin->size ? twin_read(twin, &head, true) : -EBADMSG;
+		r = head.size == backup->file.size ? backup_read(backup, &head, -1) : -EBADMSG;
 	if (r == -EBADMSG)
 		log_error("s3://%s/%s has other bytes than were sent, so it is deleted",
-			  twin->bucket->name, twin->key);
-	if (r == -EBADMSG || (r < 0 && !twin->replace))
-		drop(twin->bucket, twin->key);
+			  backup->bucket.name, backup->key);
+	if (r == -EBADMSG || (r < 0 && !backup->replace))
+		drop(&backup->bucket, backup->key);
 	return r;
 }
 
 static int take_copy(struct copy *copy, const char *file)
 {
-	struct twin *twin = copy->arg;
+	struct backup *backup = copy->arg;
 	_cleanup_(closep) int fd = open(file, O_RDONLY | O_CLOEXEC);
-	_cleanup_(s3_request_done) struct s3_request put = { .hash = twin->sha256,
-							     .is_new = !twin->replace };
-	int r = fd < 0 ? -errno : twin->bucket->ops->sha256(BYTES(""), fd, twin->sha256);
+	int r = fd < 0 ? say_why(NULL, -errno) : backup_map(backup, fd);
 
 	if (r < 0)
-		return say_why(NULL, r);
-	twin->fd = fd;
-	copy->bytes = twin->size = (uint64_t)lseek(fd, 0, SEEK_END);
-	progress_begin(&twin->progress, "upload", NULL);
-	progress_set_total(&twin->progress, 0, 2 * twin->size);
-	r = twin->size > SINGLE_MAX ? put_large(twin) : put_slice(twin, 0, SINGLE_MAX, &put);
+		return r;
+	S3_REQUEST(put, .method = "PUT", .key = backup->key, .body = backup->file,
+		   .hash = backup->sha256, .is_new = !backup->replace);
+
+	copy->bytes = backup->file.size;
+	progress_begin(&backup->progress, "upload", NULL);
+	progress_set_total(&backup->progress, 0, 2 * copy->bytes);
+	r = copy->bytes > SINGLE_MAX ? put_large(backup) : put_name(backup, &put);
+	progress_add(&backup->progress, 0, put.status ? copy->bytes : 0);
 	if (r == 0)
-		r = check(twin);
-	progress_end(&twin->progress);
+		r = check(backup);
+	progress_end(&backup->progress);
 	return r;
 }
 
 /* The name must be free.  An object beside it tells whether the server keeps one writer from
  * replacing what another has just written. */
-static int judge_free(const struct bucket *bucket, const char *name)
+static int judge_free(const struct backup *backup)
 {
-	_cleanup_(freep) char *beside = str_printf("%s.sessfs-try", name);
-	_cleanup_(s3_request_done) struct s3_request head = { .method = "HEAD", .key = name };
-	int r = bucket->ops->perform(bucket->s3, &head);
+	const struct bucket *bucket = &backup->bucket;
+	_cleanup_(freep) char *beside = str_printf("%s.sessfs-try", backup->key);
+	S3_REQUEST(head, .method = "HEAD", .key = backup->key);
+	int r = beside ? bucket->ops->perform(bucket->s3, &head) : -ENOMEM;
 
 	if (r == 0)
-		log_error("s3://%s/%s exists already; --force replaces it", bucket->name, name);
-	if (r != -ENOENT || !beside)
-		return r == 0 ? -EEXIST : r == -ENOENT ? -ENOMEM : say_why(head.why, r);
+		log_error("s3://%s/%s exists already; --force replaces it", bucket->name,
+			  backup->key);
+	if (r != -ENOENT)
+		return r < 0 ? say_why(head.why, r) : -EEXIST;
 	r = 0;
 	for (int i = 0; i < 2 && r == 0; i++) {
-		_cleanup_(s3_request_done) struct s3_request put = { .method = "PUT",
-								     .key = beside,
-								     .is_new = true };
+		S3_REQUEST(put, .method = "PUT", .key = beside, .is_new = true);
 
 		r = bucket->ops->perform(bucket->s3, &put);
 	}
@@ -234,151 +246,93 @@ static int judge_free(const struct bucket *bucket, const char *name)
 	return 0;
 }
 
-/* ---- Backups of a name ---- */
-
-struct backups {
-	const struct bucket *bucket;
-	struct copier_names *keys; /* in their order, which is that of time */
-};
-
-static int take_backup(void *arg, const struct s3_object *object)
-{
-	const struct backups *backups = arg;
-	const char *name = backups->bucket->prefix;
-
-	return strncmp(object->key, name, strlen(name)) == 0 &&
-			       fnmatch(stamp_glob, object->key + strlen(name), 0) == 0 ?
-		       copier_names_add(backups->keys, object->key) :
-		       0;
-}
-
-static int list_backups(const struct bucket *bucket, struct copier_names *keys)
-{
-	struct backups backups = { bucket, keys };
-	int r = bucket_list(bucket, bucket->prefix, take_backup, &backups);
-
-	copier_names_sort(keys);
-	return r;
-}
-
-/* Behind all others, also when a clock was ahead. */
-static int make_stamp(const struct bucket *bucket, size_t size, char *stamp)
-{
-	static const char format[] = "-%Y%m%dT%H%M%SZ.db";
-	_cleanup_(copier_names_done) struct copier_names keys = { 0 };
-	time_t now = time(NULL);
-	struct tm tm = { 0 };
-	int r = list_backups(bucket, &keys);
-
-	if (keys.count &&
-	    strptime(keys.names[keys.count - 1] + strlen(bucket->prefix), format, &tm))
-		now = MAX(now, timegm(&tm) + 1);
-	strftime(stamp, size, format, gmtime_r(&now, &tm));
-	return r;
-}
-
-static int drop_older(const struct bucket *bucket, uint64_t keep)
-{
-	_cleanup_(copier_names_done) struct copier_names keys = { 0 };
-	int r = list_backups(bucket, &keys);
-
-	for (size_t i = 0; r == 0 && i + keep < keys.count; i++)
-		r = drop(bucket, keys.names[i]);
-	return r;
-}
-
-static int open_named(const char *url, const struct s3_options *where, struct bucket *bucket)
-{
-	int r = bucket_open(url, where, bucket);
-
-	if (r < 0 || (*bucket->prefix && bucket->prefix[strlen(bucket->prefix) - 1] != '/'))
-		return r;
-	log_error("%s names no object; a backup is s3://BUCKET/NAME", url);
-	return -EINVAL;
-}
-
 int backup_put(struct copy *copy, const struct s3_options *where, uint64_t keep)
 {
-	_cleanup_(bucket_done) struct bucket opened = { 0 };
-	_cleanup_(freep) char *name = NULL;
-	const struct bucket *bucket = &opened;
-	struct twin twin = { .bucket = bucket, .replace = copy->replace };
+	_cleanup_(backup_done) struct backup backup = { .replace = copy->replace };
+	struct copier_names *names = &backup.names;
+	_cleanup_(freep) char *key = NULL;
+	time_t now = time(NULL);
+	struct tm tm = { 0 };
 	char stamp[32] = "";
-	int r = open_named(copy->to, where, &opened);
+	int r = backup_open(&backup, copy->to, where);
 
 	if (r == 0 && keep)
-		r = make_stamp(bucket, sizeof(stamp), stamp);
+		r = find_names(&backup);
 	if (r < 0)
 		return r;
-	twin.key = name = str_printf("%s%s", bucket->prefix, stamp);
-	r = !name ? -ENOMEM : copy->replace ? 0 : judge_free(bucket, name);
+	/* Behind all others, also when a clock was ahead. */
+	if (names->count && strptime(names->names[names->count - 1] + strlen(backup.bucket.prefix),
+				     stamp_format, &tm))
+		now = MAX(now, timegm(&tm) + 1);
+	if (keep)
+		strftime(stamp, sizeof(stamp), stamp_format, gmtime_r(&now, &tm));
+	backup.key = key = str_printf("%s%s", backup.bucket.prefix, stamp);
+	r = !key ? -ENOMEM : copy->replace ? 0 : judge_free(&backup);
 	copy->to = NULL;
 	copy->take = take_copy;
-	copy->arg = &twin;
+	copy->arg = &backup;
 	if (r == 0)
 		r = copy_run(copy);
-	copy->to = bucket->url;
-	return r == 0 && keep ? drop_older(bucket, keep) : r;
+	copy->to = backup.bucket.url;
+	/* Of the older ones and this one so many are to stay. */
+	for (size_t i = 0; r == 0 && keep && i + keep <= names->count; i++)
+		r = drop(&backup.bucket, names->names[i]);
+	return r;
 }
 
 /* ---- Down ---- */
 
-/* The object of this name, or the latest backup of it; its name belongs to the caller. */
-static int find_backup(const struct bucket *bucket, struct s3_request *head, char **ret_name)
+/* The object of this name, or the latest backup of it. */
+static int find_backup(struct backup *backup, struct s3_request *head)
 {
-	_cleanup_(copier_names_done) struct copier_names keys = { 0 };
+	const struct bucket *bucket = &backup->bucket;
 	int r;
 
-	head->key = bucket->prefix;
+	backup->key = head->key = bucket->prefix;
 	r = bucket->ops->perform(bucket->s3, head);
 	if (r != -ENOENT)
-		return r < 0				    ? say_why(head->why, r) :
-		       (*ret_name = strdup(bucket->prefix)) ? 0 :
-							      -ENOMEM;
-	r = list_backups(bucket, &keys);
-	if (r == 0 && !keys.count)
+		return r < 0 ? say_why(head->why, r) : 0;
+	r = find_names(backup);
+	if (r < 0)
+		return r;
+	if (!backup->names.count) {
 		log_error("there is no backup %s", bucket->url);
-	if (r < 0 || !keys.count)
-		return r < 0 ? r : -ENOENT;
-	*ret_name = steal_ptr(keys.names[keys.count - 1]);
-	head->key = *ret_name;
+		return -ENOENT;
+	}
+	backup->key = head->key = backup->names.names[backup->names.count - 1];
 	return bucket_perform(bucket, head);
 }
 
 int backup_get(struct copy *copy, const struct s3_options *where)
 {
-	_cleanup_(bucket_done) struct bucket opened = { 0 };
-	const struct bucket *bucket = &opened;
-	_cleanup_(s3_request_done) struct s3_request head = { .method = "HEAD" };
-	_cleanup_(freep) char *name = NULL, *file = NULL;
+	_cleanup_(backup_done) struct backup backup = { 0 };
+	S3_REQUEST(head, .method = "HEAD");
+	_cleanup_(freep) char *file = NULL;
 	_cleanup_(closep) int fd = -1;
-	int r = open_named(copy->from, where, &opened);
+	int r = backup_open(&backup, copy->from, where);
 
 	if (r == 0)
-		r = find_backup(bucket, &head, &name);
+		r = find_backup(&backup, &head);
 	if (r == 0)
 		r = fd = copy_make_temporary(copy->to, NULL, &file);
 	if (r < 0)
 		return r;
-	struct twin twin = { .bucket = bucket, .key = name, .fd = fd };
-
-	progress_begin(&twin.progress, "download", NULL);
-	progress_set_total(&twin.progress, 0, head.size);
-	r = twin_read(&twin, &head, false);
-	progress_end(&twin.progress);
+	progress_begin(&backup.progress, "download", NULL);
+	progress_set_total(&backup.progress, 0, head.size);
+	r = backup_read(&backup, &head, fd);
+	progress_end(&backup.progress);
+	if (r == 0)
+		r = backup_map(&backup, fd);
 	if (r == 0 && !*head.sha256)
 		log_warning("s3://%s/%s has no SHA-256 beside it, so it is only checked as a store",
-			    bucket->name, name);
-	else if (r == 0 && (bucket->ops->sha256(BYTES(""), fd, twin.sha256) < 0 ||
-			    strcmp(twin.sha256, head.sha256) != 0)) {
-		log_error("s3://%s/%s is not what was put there: its SHA-256 is another one",
-			  bucket->name, name);
-		r = -EIO;
-	}
+			    backup.bucket.name, backup.key);
+	else if (r == 0 && strcmp(backup.sha256, head.sha256) != 0)
+		r = say_why("the backup is not what was put there: its SHA-256 is another one",
+			    -EIO);
 	copy->from = file;
 	if (r == 0)
 		r = copy_run(copy);
-	copy->from = bucket->url;
+	copy->from = backup.bucket.url;
 	backend_discard(file);
 	return r;
 }

@@ -1,59 +1,51 @@
 /* SPDX-License-Identifier: MIT */
 #include "src/bucket/bucket.h"
 
+#include <ctype.h>
 #include <errno.h>
-#include <string.h>
+#include <fnmatch.h>
+#include <stdio.h>
 #include <sys/resource.h>
 
 #include "backend/base/cleanup.h"
 #include "backend/base/log.h"
 #include "backend/plugin.h"
 #include "backend/schemes/plugins.h"
+#include "fs/base/names.h"
+#include "fs/base/template.h"
 #include "src/user/say.h"
 #include "src/user/stop.h"
 
-static const char scheme[] = "s3://";
+enum { GUESSES = 1000 }; /* objects that tell the layout */
 
-bool bucket_is(const char *operand)
-{
-	return strncmp(operand, scheme, strlen(scheme)) == 0;
-}
+const char bucket_scheme[] = "s3://";
 
-int bucket_open(const char *url, const struct s3_options *where, struct bucket *ret_bucket)
+int bucket_open(const char *url, const struct s3_options *where, struct bucket *bucket)
 {
-	static const char letters[] =
-		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_";
 	/* A dump of this process would hold the credentials; only 1 suppresses all dumps. */
 	const struct rlimit none = { 1, 1 };
-	const char *name = url + strlen(scheme);
-	const size_t size = strspn(name, letters);
-	struct bucket bucket = { .url = url, .prefix = name + size + (name[size] == '/') };
+	const char *name = url + strlen(bucket_scheme);
 	struct s3_options options = *where;
 	_cleanup_(freep) char *why = NULL;
 	const struct plugin *plugin;
-	int r;
+	int r, size = 0;
 
+	sscanf(name, "%*[a-zA-Z0-9._-]%n", &size);
 	if (!size || (name[size] && name[size] != '/') || strncmp(name, "..", 2) == 0) {
 		log_error("'%s' names no bucket: it is s3://BUCKET or s3://BUCKET/PREFIX", url);
 		return -EINVAL;
 	}
 	setrlimit(RLIMIT_CORE, &none);
-	r = plugins_find("s3", &plugin, &why);
-	bucket.name = bytes_dup(bytes_make(name, size));
-	options.bucket = bucket.name;
+	bucket->url = url;
+	bucket->prefix = name + size + (name[size] == '/');
+	options.bucket = bucket->name = bytes_dup(bytes_make(name, (size_t)size));
 	options.stopped = stop_wanted;
-	if (r == 0 && !bucket.name)
-		r = -ENOMEM;
+	r = bucket->name ? plugins_find("s3", &plugin, &why) : -ENOMEM;
 	if (r == 0) {
-		bucket.ops = plugin->s3;
-		r = bucket.ops->open(&options, &bucket.s3, &bucket.place, &why);
+		bucket->ops = plugin->s3;
+		r = bucket->ops->open(&options, &bucket->s3, &bucket->place, &why);
 	}
-	if (r < 0) {
-		free(bucket.name);
-		return say_why(why, r);
-	}
-	*ret_bucket = bucket;
-	return 0;
+	return r < 0 ? say_why(why, r) : 0;
 }
 
 void bucket_done(struct bucket *bucket)
@@ -64,17 +56,198 @@ void bucket_done(struct bucket *bucket)
 	*bucket = (struct bucket){ 0 };
 }
 
-int bucket_list(const struct bucket *bucket, const char *prefix, s3_object_fn *fn, void *arg)
-{
-	_cleanup_(freep) char *why = NULL;
-	int r = bucket->ops->list(bucket->s3, prefix, fn, arg, &why);
-
-	return r < 0 && r != -ECANCELED ? say_why(why, r) : r;
-}
-
 int bucket_perform(const struct bucket *bucket, struct s3_request *request)
 {
 	int r = bucket->ops->perform(bucket->s3, request);
 
 	return r < 0 ? say_why(request->why, r) : 0;
+}
+
+/* ---- Layouts ---- */
+
+#define SAME(template) template, template, FORM_DOCUMENT
+
+/* Of kinds that fit a key, the first counts. */
+const struct bucket_layout bucket_layouts[BUCKET_LAYOUTS + 1] = {
+	{ .name = "strands",
+	  .help = "objects of Strands' S3SessionManager, one a message",
+	  .base = "/",
+	  .other = "",
+	  .joined = true,
+	  .kinds = { { SAME("session_{s}/session.json") },
+		     { SAME("session_{s}/agents/agent_{a}/agent.json") },
+		     { SAME("session_{s}/agents/agent_{a}/messages/message_{n}.json") },
+		     { SAME("session_{s}/multi_agents/multi_agent_{a}/multi_agent.json") } } },
+	{ .name = "strands-snapshots",
+	  .help = "snapshots of Strands' S3Storage",
+	  .base = "",
+	  .other = "session/",
+	  .kinds = { { SAME("{s}/scopes/{k}/{a}/snapshots/snapshot_latest.json") },
+		     { SAME("{s}/scopes/{k}/{a}/snapshots/manifest.json") },
+		     { SAME("{s}/scopes/{k}/{a}/snapshots/immutable_history/"
+			    "snapshot_{i}.json") } } },
+	[BUCKET_CLAUDE] = { .name = "claude-parts",
+			    .help = "transcripts of the Claude Agent SDK's example, in parts",
+			    .base = "",
+			    .kinds = { { "{project}/{S}/part-{part}.jsonl", "{project}/{S}.jsonl",
+					 FORM_PARTS } } },
+	{ .name = "agentscope",
+	  .help = "states of AgentScope's OssAgentStateStore",
+	  .base = "agentscope/state/",
+	  .kinds = { { "{u}/{s}/{K}.list.json", "{u|safe}/{s|safe}/{K}.jsonl", FORM_LIST },
+		     { "{u}/{s}/{K}.list.hash", "{u|safe}/{s|safe}/{K}.hash", FORM_TEXT },
+		     { "{u}/{s}/{K}.json", "{u|safe}/{s|safe}/{K}.json", FORM_DOCUMENT } } },
+	[BUCKET_LAYOUTS] = { .name = "claude-parts",
+			     .kinds = { { "{project}/{S}/part-{part}.jsonl",
+					  "claude/projects/{project}/{S}.jsonl", FORM_PARTS } } },
+};
+
+const struct bucket_layout *layout_named(const char *name)
+{
+	for (size_t i = 0; i < BUCKET_LAYOUTS; i++)
+		if (strcmp(bucket_layouts[i].name, name) == 0)
+			return &bucket_layouts[i];
+	return NULL;
+}
+
+/* Whether a file can have this path, and this key a line of its own. */
+static bool is_path(const char *path)
+{
+	_cleanup_(freep) char *text = strdup(path);
+	char *rest = text, *name;
+	bool fits = text;
+
+	for (const char *at = path; *at; at++)
+		fits &= !iscntrl((unsigned char)*at);
+	while (fits && (name = strsep(&rest, "/")))
+		fits = *name && strcmp(name, ".") != 0 && strcmp(name, "..") != 0 &&
+		       strlen(name) <= NAME_LIMIT;
+	return fits;
+}
+
+/* Whether a variable can have this value. */
+static bool value_fits(struct bytes name, const char *value, const char *glob)
+{
+	const bool deep = !islower((unsigned char)*name.data);
+	int size = 0;
+
+	if (!*value || (!deep && strchr(value, '/')))
+		return false;
+	if (glob && (bytes_equal(name, BYTES("s")) || bytes_equal(name, BYTES("S"))))
+		return fnmatch(glob, value, FNM_PATHNAME | FNM_LEADING_DIR) == 0;
+	if (bytes_equal(name, BYTES("n")))
+		return strspn(value, "0123456789") == strlen(value);
+	/* Milliseconds and a random number. */
+	return !bytes_equal(name, BYTES("part")) ||
+	       (sscanf(value, "%*13[0-9]-%*6[0-9a-f]%n", &size) == 0 && size == 20 && !value[20]);
+}
+
+/* What a text is on the other side, by the first kind that fits. */
+static int turn(const struct bucket_layout *layout, const char *from, bool to_path,
+		const char *glob, struct buf *to)
+{
+	int r = 0;
+
+	buf_clear(to);
+	for (size_t i = 0; r == 0 && i < BUCKET_KINDS && layout->kinds[i].key; i++) {
+		const char *key = layout->kinds[i].key, *path = layout->kinds[i].path;
+		_cleanup_(values_done) struct values values = { 0 };
+
+		r = template_read(bytes_str(to_path ? key : path), bytes_str(from), &values);
+		for (size_t v = 0; r == 1 && v < values.count; v++)
+			r = buf_printf(&values.value[v], "%s", "") < 0 ?
+				    -ENOMEM :
+				    value_fits(values.name[v], values.value[v].data, glob);
+		if (r == 1 && (template_start(bytes_str(to_path ? path : key), &values, to) < 0 ||
+			       buf_printf(to, "%s", "") < 0))
+			r = -ENOMEM;
+		if (r == 1)
+			r = layout->kinds[i].form;
+	}
+	return r;
+}
+
+int layout_turn(const struct bucket_layout *layout, const char *from, bool to_path,
+		const char *glob, struct buf *to)
+{
+	_cleanup_(buf_done) struct buf back = { 0 };
+	const int form = turn(layout, from, to_path, glob, to);
+	int r;
+
+	if (form <= 0 || !is_path(from))
+		return form <= 0 ? form : -EINVAL;
+	/* It must lead back, but for a part, which is one of many of a file. */
+	r = form == FORM_PARTS ? 0 : turn(layout, to->data, !to_path, NULL, &back);
+	if (r < 0)
+		return r;
+	return form == FORM_PARTS || (r > 0 && strcmp(back.data, from) == 0) ? form : -EINVAL;
+}
+
+/* ---- Finding it out ---- */
+
+static int layout_base(const struct bucket_layout *layout, const char *prefix, bool other,
+		       struct buf *base)
+{
+	const bool slash =
+		*prefix && (layout->joined || !bytes_ends_with(bytes_str(prefix), BYTES("/")));
+
+	if (other && (!layout->other || (*prefix && layout->joined)))
+		return -ENOENT;
+	buf_clear(base);
+	return buf_printf(base, "%s%s%s",
+			  *prefix ? prefix :
+			  other	  ? "" :
+				    layout->base,
+			  slash ? "/" : "", other ? layout->other : "");
+}
+
+struct guess {
+	const char *prefix;
+	const struct bucket_layout **layout; /* NULL: any */
+	struct buf *base;
+	unsigned objects;
+	bool found;
+};
+
+/* The layout and the base by which an object is one of it. */
+static int guess_object(void *arg, const struct s3_object *object)
+{
+	struct guess *guess = arg;
+	struct buf *base = guess->base;
+	_cleanup_(buf_done) struct buf path = { 0 };
+
+	for (size_t i = 0; i < 2 * BUCKET_LAYOUTS; i++) {
+		const struct bucket_layout *layout = &bucket_layouts[i / 2];
+
+		if ((*guess->layout && *guess->layout != layout) ||
+		    layout_base(layout, guess->prefix, i % 2, base) < 0 ||
+		    strncmp(object->key, base->data, base->size) != 0 ||
+		    layout_turn(layout, object->key + base->size, true, NULL, &path) <= 0)
+			continue;
+		*guess->layout = layout;
+		guess->found = true;
+		return -ECANCELED;
+	}
+	return ++guess->objects < GUESSES ? 0 : -ECANCELED;
+}
+
+int layout_find(const struct bucket *bucket, const struct bucket_layout **layout, struct buf *base)
+{
+	struct guess guess = { .prefix = bucket->prefix, .layout = layout, .base = base };
+	const bool whole =
+		!*bucket->prefix || bytes_ends_with(bytes_str(bucket->prefix), BYTES("/"));
+	/* Not those of a longer prefix, which may come first. */
+	_cleanup_(freep) char *prefix = str_printf("%s%s", bucket->prefix, whole ? "" : "/");
+	int r = prefix ? bucket->ops->list(bucket->s3, prefix, guess_object, &guess) : -ENOMEM;
+
+	if (r < 0 && r != -ECANCELED)
+		return r;
+	if (guess.found)
+		return 0;
+	if (*layout)
+		return layout_base(*layout, bucket->prefix, false, base);
+	log_error("%s: no object there is one of a layout that sessfs knows; name the prefix that "
+		  "the client uses, or the layout with --layout",
+		  bucket->url);
+	return -EINVAL;
 }

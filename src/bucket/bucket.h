@@ -2,9 +2,14 @@
 #ifndef BUCKET_H
 #define BUCKET_H
 
-/* A bucket as a user names it, s3://BUCKET[/PREFIX], backups in it, and its layouts. */
+/* A bucket as a user names it, s3://BUCKET[/PREFIX], backups in it, its layouts, and bringing it up
+ * to date with a store. */
 
+#include <semaphore.h>
+
+#include "backend/base/digest.h"
 #include "backend/s3/s3.h"
+#include "src/exchange/copier.h"
 #include "src/exchange/copy.h"
 
 struct bucket {
@@ -16,13 +21,13 @@ struct bucket {
 	const char *place; /* "scheme://host[:port]" */
 };
 
-bool bucket_is(const char *operand);
-/* Loads the plugin; where has what a command was told.  0, or -errno after a sentence. */
-int bucket_open(const char *url, const struct s3_options *where, struct bucket *ret_bucket);
+extern const char bucket_scheme[];
+/* Loads the plugin; where has what a command was told.  The bucket was zeroed, and is released by
+ * bucket_done() in any case.  0, or -errno after a sentence. */
+int bucket_open(const char *url, const struct s3_options *where, struct bucket *bucket);
 void bucket_done(struct bucket *bucket);
 
-/* As the plugin has it, but a failure is said, unless fn has ended it with -ECANCELED. */
-int bucket_list(const struct bucket *bucket, const char *prefix, s3_object_fn *fn, void *arg);
+/* As the plugin has it, but a failure is said. */
 int bucket_perform(const struct bucket *bucket, struct s3_request *request);
 
 /* A store's copy as one object.  It gets its name when it is whole, with its SHA-256 beside it, and
@@ -39,10 +44,10 @@ int backup_get(struct copy *copy, const struct s3_options *where);
  * slash, or without a prefix what the layout's own client uses then.
  */
 enum bucket_form {
-	FORM_DOCUMENT, /* JSON, byte for byte */
-	FORM_TEXT,     /* any bytes */
-	FORM_LIST,     /* a JSON array, of which each element is a line of the file */
-	FORM_PARTS,    /* some of the file's lines; the objects follow one another by their keys */
+	FORM_DOCUMENT = 1, /* JSON, byte for byte */
+	FORM_TEXT,	   /* any bytes */
+	FORM_LIST,	   /* a JSON array, of which each element is a line of the file */
+	FORM_PARTS, /* some of the file's lines; the objects follow one another by their keys */
 };
 
 enum { BUCKET_CLAUDE = 2, BUCKET_LAYOUTS = 4, BUCKET_KINDS = 4 };
@@ -61,14 +66,114 @@ struct bucket_layout {
 /* Behind the last one, BUCKET_CLAUDE in a store that has the layout claude (fs/base/layout.h). */
 extern const struct bucket_layout bucket_layouts[BUCKET_LAYOUTS + 1];
 
+/* By its name, or NULL. */
+const struct bucket_layout *layout_named(const char *name);
 /* Finds out by the first objects which layout (NULL: any) and which base a bucket has, or may have.
  * 0, or -errno after a sentence. */
 int layout_find(const struct bucket *bucket, const struct bucket_layout **layout, struct buf *base);
 /* The path of an object, or the key of a file (with FORM_PARTS, what the keys of its parts begin
- * with), with a NUL that does not count: 1; 0: it is none of this layout, or the session does not
- * fit the pattern of the shell (NULL: all); -EINVAL: it would be, but has a name that the other
- * side cannot have; -ENOMEM. */
-int layout_turn(const struct bucket_layout *layout, struct bytes from, bool to_path,
-		const char *glob, struct buf *to, enum bucket_form *ret_form);
+ * with), with a NUL that does not count: its form; 0: it is none of this layout, or the session
+ * does not fit the pattern of the shell (NULL: all); -EINVAL: it would be, but has a name that the
+ * other side cannot have; -ENOMEM. */
+int layout_turn(const struct bucket_layout *layout, const char *from, bool to_path,
+		const char *glob, struct buf *to);
+
+/*
+ * Bringing a bucket up to date with a store, or a store with a bucket.
+ *
+ * Three states decide about each object: the file's, the object's, and how both were when they were
+ * last the same.  What has changed on the source's side alone is carried over; what has changed on
+ * the other side alone is left to a run the other way; where both have changed and differ, nothing
+ * is done but to name it.
+ */
+enum { SYNC_STAMP = S3_ETAG + 24, SYNC_TEXTS = 6 };
+
+enum move {
+	MOVE_NONE,
+	MOVE_SAME, /* only to be kept in mind */
+	MOVE_BRING,
+	MOVE_DROP, /* on the other side */
+	MOVE_COMPARE,
+	MOVE_CONFLICT,
+};
+
+/* An object of a file, and its lines of the file. */
+struct part {
+	struct buf key; /* with the base, and a NUL that does not count */
+	/* Its stamps: of now, "" if it is not there, and of when both were the same, "": never. */
+	char now[SYNC_STAMP], known[SYNC_STAMP];
+	char digest[DIGEST_TEXT]; /* of the lines in the file, then */
+	int64_t lines;
+	struct bytes here; /* if is_here */
+	/* The last one about it: its data is the object as the file has it, if fetched; why says
+	 * that it is left out, or what ends all. */
+	struct s3_request asked;
+	bool is_here, fetched;
+	enum move move;
+};
+
+/* A file that differs. */
+struct task {
+	struct sync *sync;
+	char *path;
+	enum bucket_form form;
+	char stamp[SYNC_STAMP]; /* "" where there is no file */
+	uint64_t need;		/* bytes that it may take in memory */
+	struct part *parts;
+	size_t count, room;
+	struct buf local;  /* the file's content */
+	struct bytes tail; /* of it, that belongs to no part */
+	sem_t asked;
+	size_t folder; /* bytes of the path */
+	unsigned lane; /* which thread asks; in an export, the same one for all of a folder */
+	int error;
+};
+
+enum { SYNC_CREATED, SYNC_REPLACED, SYNC_DELETED, SYNC_CONFLICTS, SYNC_UNCHANGED, SYNC_COUNTS };
+struct sync {
+	struct copier copier; /* of an import: writes to copier.to; its progress is silent */
+	const struct bucket *bucket;
+	const struct bucket_layout *layout; /* NULL: find out */
+	struct access *access;		    /* NULL: there is no store yet, in a dry run */
+	uint64_t store_layouts;
+	const char *glob; /* of the sessions that count; NULL: all */
+	bool up;	  /* an export */
+	bool drop, dry, watch;
+	int64_t every;		      /* nanoseconds from one round to the next; 0: the default */
+	struct s3_options where;      /* the bucket */
+	uint64_t counts[SYNC_COUNTS]; /* of a run */
+	/* Of sync.c: */
+	struct progress progress;
+	struct buf base; /* where keys of it begin in the bucket */
+	struct sqlite3 *db;
+	struct sqlite3_stmt *statements[SYNC_TEXTS];
+	char file[64];	 /* that keeps what was last the same */
+	struct buf news; /* lines for it */
+	uint64_t lines;	 /* in it, */
+	uint64_t known;	 /* and how many say what is still so */
+};
+
+/* Finds out the layout of the bucket, compares and brings over once; may be called again.  0, or
+ * -errno after a sentence (but -EINTR says nothing): the rest is not done. */
+int sync_run(struct sync *sync);
+void sync_close(struct sync *sync);
+
+/* A part is the same on both sides now; with an empty known, both are gone.  The stamp is that of
+ * its file. */
+int sync_keep(struct sync *sync, const struct part *part, const char *stamp);
+/* What was not changed has the same stamp: "SIZE TIME" of a file, "SIZE ETAG" of an object.  "": it
+ * is not there. */
+int sync_stamp(struct sync *sync, const char *path, char ret_stamp[SYNC_STAMP]);
+
+/* One with this key behind the base; NULL: no memory. */
+struct part *task_add(struct task *task, const char *key);
+void task_done(struct task *task);
+/* sync-file.c: a file, in three steps, of which several threads may do the second one.  0 or
+ * -errno when going on is useless. */
+int task_read(struct task *task);
+/* Asks the bucket, and writes to it: task->error. */
+void task_ask(struct task *task);
+/* Writes to the store, counts what was done, and keeps in mind what is the same now. */
+int task_finish(struct task *task);
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What is to be done about one file and its objects. */
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <sys/random.h>
 
@@ -8,11 +9,11 @@
 #include "backend/base/log.h"
 #include "backend/base/moment.h"
 #include "fs/base/lines.h"
-#include "src/bucket/sync.h"
+#include "src/bucket/bucket.h"
 #include "src/exchange/document.h"
 #include "src/exchange/import.h"
 
-enum { BLOCK = 256 << 10, OBJECT_MAX = 256 << 20 };
+enum { BLOCK = 256 << 10 };
 #define PART_LATEST INT64_C(9999999999999) /* of 13 digits */
 
 /* ---- Content ---- */
@@ -21,22 +22,22 @@ int task_read(struct task *task)
 {
 	/* A small file is not to take a whole block. */
 	const size_t block = (size_t)MIN(task->need + 1, BLOCK);
-	struct access_file *file = NULL;
+	_cleanup_(access_file_dropp) struct access_file *file = NULL;
 	size_t before;
 	int r;
 
 	if (!*task->stamp)
 		return 0;
 	r = access_file_open(task->sync->access, task->path, ACCESS_FILE_READ, &file);
+	if (r < 0) {
+		*task->stamp = '\0';
+		return r == -ENOENT ? 0 : r;
+	}
 	do {
 		before = task->local.size;
-		if (r == 0)
-			r = access_file_read(file, block, &task->local);
-	} while (r == 0 && task->local.size > before && task->local.size <= OBJECT_MAX);
-	access_file_drop(file);
-	if (r == -ENOENT)
-		*task->stamp = '\0';
-	return r == -ENOENT ? 0 : r;
+		r = access_file_read(file, block, &task->local);
+	} while (r == 0 && task->local.size > before && task->local.size <= S3_LIMIT);
+	return r;
 }
 
 /* Whether a text is what an object of this form holds: JSON, or lines of it. */
@@ -56,16 +57,15 @@ static bool is_sound(enum bucket_form form, struct bytes text)
 static int to_file(enum bucket_form form, struct buf *object)
 {
 	_cleanup_(buf_done) struct buf array = { 0 };
-	struct bytes text;
 
 	if (form == FORM_LIST) {
-		array = *object;
-		*object = (struct buf){ 0 };
-		text = buf_bytes(&array);
-		for (; text.size && strchr(" \t\r\n", *text.data); text.size--)
-			text.data++;
-		return json_valid(text, NULL) && document_is_list(text) ?
-			       document_content(text, object) :
+		if (!json_valid(buf_bytes(object), NULL))
+			return -EINVAL;
+		if (json_compact(buf_bytes(object), &array) < 0)
+			return -ENOMEM;
+		buf_clear(object);
+		return document_is_list(buf_bytes(&array)) ?
+			       document_content(buf_bytes(&array), object) :
 			       -EINVAL;
 	}
 	if (form == FORM_PARTS && object->size && object->data[object->size - 1] != '\n' &&
@@ -77,16 +77,13 @@ static int to_file(enum bucket_form form, struct buf *object)
 /* The lines of a list, as its object has them. */
 static int to_array(struct bytes text, struct buf *object)
 {
-	struct line line;
-	int r = buf_append_byte(object, '[');
-
-	while (r == 0 && lines_next(&text, &line)) {
-		if (object->size > 1)
-			r = buf_append_byte(object, ',');
-		if (r == 0)
-			r = buf_append_bytes(object, line.text);
-	}
-	return r < 0 ? r : buf_append_byte(object, ']');
+	if (buf_append_byte(object, '[') < 0 || buf_append_bytes(object, text) < 0)
+		return -ENOMEM;
+	for (size_t i = 0; i < object->size; i++)
+		if (object->data[i] == '\n')
+			object->data[i] = ',';
+	object->size -= object->data[object->size - 1] == ',';
+	return buf_append_byte(object, ']');
 }
 
 /* So many lines from the beginning of a text, and how many there were. */
@@ -105,7 +102,7 @@ static struct bytes cut_lines(struct bytes *text, int64_t most, int64_t *ret_lin
 /* 1, or -ENOMEM. */
 static int part_leave_out(const struct task *task, struct part *part, const char *why)
 {
-	freep(&part->asked.why);
+	free(part->asked.why);
 	part->asked.why = str_printf("s3://%s/%s: %s, so it is left out", task->sync->bucket->name,
 				     part->key.data, why);
 	return part->asked.why ? 1 : -ENOMEM;
@@ -124,13 +121,11 @@ static int part_ask(struct task *task, struct part *part, struct s3_request requ
 	asked->key = part->key.data;
 	asked->lane = task->lane;
 	r = bucket->ops->perform(bucket->s3, asked);
-	if (r == -EEXIST || r == -ENOENT) {
-		free(asked->why);
-		asked->why = NULL;
-	}
-	*part->now = '\0';
-	if (r == 0)
-		sync_stamp_object(asked->size, asked->etag, part->now);
+	if (r == -EEXIST || r == -ENOENT)
+		free(steal_ptr(asked->why));
+	snprintf(part->now, SYNC_STAMP, "%" PRIu64 " %s", asked->size, asked->etag);
+	if (r < 0)
+		*part->now = '\0';
 	return r == -ENOENT || r == -EFBIG || r == -EINVAL ? 1 : r;
 }
 
@@ -141,9 +136,9 @@ static int part_fetch(struct task *task, struct part *part)
 
 	if (part->fetched)
 		return 0;
-	if (strtoull(part->now, NULL, 10) > OBJECT_MAX)
+	if (strtoull(part->now, NULL, 10) > S3_LIMIT)
 		return part_leave_out(task, part, "it is larger than 256 MiB");
-	r = part_ask(task, part, (struct s3_request){ .method = "GET", .limit = OBJECT_MAX });
+	r = part_ask(task, part, (struct s3_request){ .method = "GET" });
 	if (r == 0)
 		r = to_file(task->form, &part->asked.data);
 	part->fetched = r == 0;
@@ -166,12 +161,11 @@ static int part_send(struct task *task, struct part *part)
 {
 	const bool drops = part->move == MOVE_DROP;
 	_cleanup_(buf_done) struct buf array = { 0 };
-	char stamp[SYNC_STAMP];
-	struct s3_request request = { .method = drops ? "DELETE" : "PUT", .is_new = !*part->now };
+	struct s3_request request = { .method = drops ? "DELETE" : "PUT",
+				      .is_new = !*part->now,
+				      .match = *part->now ? strchr(part->now, ' ') + 1 : NULL };
 	int r = 0;
 
-	snprintf(stamp, sizeof(stamp), "%s", part->now);
-	request.match = *stamp ? strchr(stamp, ' ') + 1 : NULL;
 	if (!drops && !is_sound(task->form, part->here))
 		return part_leave_out(task, part, "its file is not JSON");
 	if (!drops && task->form == FORM_LIST)
@@ -180,7 +174,7 @@ static int part_send(struct task *task, struct part *part)
 		request.body = task->form == FORM_LIST ? buf_bytes(&array) : part->here;
 	if (r == 0)
 		r = part_ask(task, part, request);
-	if (r != -EEXIST && (drops || !(r == 1 && part->asked.status == 404)))
+	if (r != -EEXIST && (drops || r != 1 || part->asked.status != 404))
 		return r;
 	/* Another one was faster, or our own first try was carried out and its answer lost. */
 	part->fetched = false;
@@ -222,10 +216,9 @@ static int add_new(struct task *task, struct bytes here)
 {
 	_cleanup_(buf_done) struct buf key = { 0 };
 	int64_t now = time_now() / 1000000;
-	enum bucket_form form;
 	uint32_t random = 0;
 	struct part *part;
-	int r = layout_turn(task->sync->layout, bytes_str(task->path), false, NULL, &key, &form);
+	int r = layout_turn(task->sync->layout, task->path, false, NULL, &key);
 
 	/* Behind all others, by its name. */
 	for (size_t i = 0; task->form == FORM_PARTS && i < task->count; i++) {
@@ -233,18 +226,16 @@ static int add_new(struct task *task, struct bytes here)
 
 		now = MAX(now, strtoll(name + strlen("/part-"), NULL, 10) + 1);
 	}
-	if (r < 0 || task_add(task, &part) < 0 ||
-	    getrandom(&random, sizeof(random), 0) != sizeof(random))
+	part = r < 0 ? NULL : task_add(task, key.data);
+	if (!part || getrandom(&random, sizeof(random), 0) != sizeof(random))
 		return -ENOMEM;
 	part->here = here;
 	part->is_here = true;
-	r = buf_printf(&part->key, "%.*s%s", (int)task->sync->base.size, task->sync->base.data,
-		       key.data);
-	if (r == 0 && now > PART_LATEST)
+	if (now > PART_LATEST)
 		return MIN(0, part_leave_out(task, part, "no part can stand behind the last one"));
-	return r < 0 || form != FORM_PARTS ? r :
-					     buf_printf(&part->key, "%013lld-%06x.jsonl",
-							(long long)now, random & 0xffffff);
+	return task->form != FORM_PARTS ? 0 :
+					  buf_printf(&part->key, "%013lld-%06x.jsonl",
+						     (long long)now, random & 0xffffff);
 }
 
 /* Whether a text begins with the lines of the next part behind this one that is known. */
@@ -302,7 +293,6 @@ void task_ask(struct task *task)
 	for (size_t i = 0; r >= 0 && i < task->count; i++) {
 		struct part *part = &task->parts[i];
 
-		part->replaces = part->is_here && *part->now;
 		part->move = part->asked.why ? MOVE_NONE : part_judge(sync, part);
 		if (part->move == MOVE_COMPARE)
 			r = part_compare(task, part);
@@ -367,42 +357,30 @@ static int write_local(struct task *task)
 	return sync_stamp(sync, task->path, task->stamp);
 }
 
-/* What is done, or would be. */
-static void part_tell(struct sync *sync, const struct part *part)
-{
-	const char *const words[] = { [MOVE_BRING] = sync->up ? "upload" : "download",
-				      [MOVE_DROP] = "delete",
-				      [MOVE_CONFLICT] = "conflict" };
-	const char *key = part->key.data;
-
-	if (part->move == MOVE_CONFLICT)
-		log_error("s3://%s/%s: it has changed here and in the bucket; nothing was "
-			  "overwritten",
-			  sync->bucket->name, key);
-	if (!sync->dry || !words[part->move])
-		return;
-	WITH_PROGRESS_HELD;
-	if (sync->copier.list.json)
-		say_item(&sync->copier.list, json_pack("{ss so}", "action", words[part->move],
-						       "key", say_json_name(key, strlen(key))));
-	else
-		printf("%-10s  %s\n", words[part->move], key);
-}
-
-/* Counts what was done with a part, and keeps in mind that both sides are the same. */
+/* Tells and counts what was done with a part, or would be, and keeps in mind that both sides are
+ * the same. */
 static int part_finish(struct task *task, struct part *part, bool is_last)
 {
 	struct sync *sync = task->sync;
 	const bool comes = part->move == MOVE_BRING && !sync->up;
+	const char *const words[] = { [MOVE_BRING] = sync->up ? "upload" : "download",
+				      [MOVE_DROP] = "delete",
+				      [MOVE_CONFLICT] = "conflict" };
 	struct bytes here = comes ? buf_bytes(&part->asked.data) : part->here;
 	char digest[DIGEST_TEXT] = "";
 
-	sync->counts[SYNC_CREATED] += part->move == MOVE_BRING && !part->replaces;
-	sync->counts[SYNC_REPLACED] += part->move == MOVE_BRING && part->replaces;
+	/* The other side is as it was when both were the same: there, or not. */
+	sync->counts[SYNC_CREATED] += part->move == MOVE_BRING && !*part->known;
+	sync->counts[SYNC_REPLACED] += part->move == MOVE_BRING && *part->known;
 	sync->counts[SYNC_DELETED] += part->move == MOVE_DROP;
 	sync->counts[SYNC_CONFLICTS] += part->move == MOVE_CONFLICT;
 	sync->copier.bytes += part->move == MOVE_BRING && sync->up ? here.size : 0;
-	part_tell(sync, part);
+	if (part->move == MOVE_CONFLICT)
+		log_error("s3://%s/%s: it has changed here and in the bucket; nothing was "
+			  "overwritten",
+			  sync->bucket->name, part->key.data);
+	if (sync->dry && words[part->move])
+		copier_print(&sync->copier, words[part->move], "key", part->key.data);
 	if (sync->dry || part->move == MOVE_NONE || part->move == MOVE_CONFLICT)
 		return 0;
 	if (part->move == MOVE_DROP)
@@ -427,23 +405,23 @@ int task_finish(struct task *task)
 	int r = 0;
 
 	for (size_t i = 0; r == 0 && i < task->count; i++) {
-		why = task->parts[i].asked.why ? task->parts[i].asked.why : why;
-		if (task->parts[i].asked.why && !task->error)
+		const struct part *part = &task->parts[i];
+
+		same &= part->move == MOVE_SAME && *part->now;
+		settled &= part->move != MOVE_NONE && part->move != MOVE_CONFLICT;
+		why = part->asked.why ? part->asked.why : why;
+		if (part->asked.why && !task->error)
 			r = copier_refuse(&sync->copier, "%s", why);
 	}
 	if (task->error)
 		return say_why(why, task->error);
 	if (r == 0 && !sync->up && !sync->dry)
 		r = write_local(task);
-	for (size_t i = 0; i < task->count; i++)
-		settled &= task->parts[i].move != MOVE_NONE && task->parts[i].move != MOVE_CONFLICT;
 	/* What is left for a run the other way is seen there: the file counts as changed. */
 	if (!settled || lines_whole(task->tail).size)
 		*task->stamp = '\0';
-	for (size_t i = 0; r == 0 && i < task->count; i++) {
-		same &= task->parts[i].move == MOVE_SAME && *task->parts[i].now;
+	for (size_t i = 0; r == 0 && i < task->count; i++)
 		r = part_finish(task, &task->parts[i], i + 1 == task->count);
-	}
 	sync->counts[SYNC_UNCHANGED] += r == 0 && same;
 	return MIN(r, 0);
 }

@@ -8,9 +8,10 @@
  * and the store before and after that, in its turn, so numbered messages appear in their order.  In
  * an export a thread has all files of a folder.
  */
-#include "src/bucket/sync.h"
+#include "src/bucket/bucket.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <pthread.h>
 #include <sqlite3.h>
 #include <stdarg.h>
@@ -50,8 +51,6 @@ static const char schema[] =
 	"CREATE TABLE entry (path TEXT, key TEXT, now TEXT, known TEXT, digest TEXT, lines INTEGER,"
 	" PRIMARY KEY (path, key)) WITHOUT ROWID; BEGIN";
 
-static const char forget[] = "UPDATE entry SET now = NULL WHERE now IS NOT NULL";
-
 static const char *const texts[SYNC_TEXTS] = {
 	[ADD] = "INSERT INTO entry (path, key, now) VALUES (?, ?, ?) "
 		"ON CONFLICT DO UPDATE SET now = excluded.now",
@@ -72,67 +71,45 @@ static const char *const texts[SYNC_TEXTS] = {
 		  "FROM entry WHERE key <> '' AND known IS NOT NULL",
 };
 
-/* ---- Statements ---- */
-
-static int sync_error(const struct sync *sync)
+static const char *column(sqlite3_stmt *row, int place)
 {
-	const int code = sqlite3_errcode(sync->db) & 0xff;
-
-	return code == SQLITE_FULL ? -ENOSPC : code == SQLITE_NOMEM ? -ENOMEM : -EIO;
-}
-
-static int sync_step(struct sync *sync, enum text text)
-{
-	const int code = sqlite3_step(sync->statements[text]);
-
-	if (code != SQLITE_ROW)
-		sqlite3_reset(sync->statements[text]);
-	return code == SQLITE_ROW ? 1 : code == SQLITE_DONE ? 0 : sync_error(sync);
-}
-
-/* With values up to a NULL.  1: there is a row. */
-static int sync_ask(struct sync *sync, enum text text, ...)
-{
-	sqlite3_stmt **statement = &sync->statements[text];
-	const char *value;
-	va_list args;
-
-	if (!*statement && sqlite3_prepare_v3(sync->db, texts[text], -1, SQLITE_PREPARE_PERSISTENT,
-					      statement, NULL) != SQLITE_OK)
-		return sync_error(sync);
-	sqlite3_reset(*statement);
-	va_start(args, text);
-	for (int i = 1; (value = va_arg(args, const char *)); i++)
-		sqlite3_bind_text(*statement, i, value, -1, SQLITE_TRANSIENT);
-	va_end(args);
-	return sync_step(sync, text);
-}
-
-static const char *column(struct sync *sync, enum text text, int place)
-{
-	const unsigned char *value = sqlite3_column_text(sync->statements[text], place);
+	const unsigned char *value = sqlite3_column_text(row, place);
 
 	return value ? (const char *)value : "";
 }
 
-static uint64_t column_number(struct sync *sync, enum text text, int place)
+/* With values up to a NULL.  Each row goes to fn, which may be NULL, and ends it with what is not
+ * 0.  What fails here is said. */
+static int sync_ask(struct sync *sync, enum text text, int fn(void *arg, sqlite3_stmt *row),
+		    void *arg, ...)
 {
-	return (uint64_t)sqlite3_column_int64(sync->statements[text], place);
+	sqlite3_stmt **statement = &sync->statements[text];
+	const char *value;
+	va_list args;
+	int code, r = 0;
+
+	if (!*statement)
+		sqlite3_prepare_v3(sync->db, texts[text], -1, SQLITE_PREPARE_PERSISTENT, statement,
+				   NULL);
+	va_start(args, arg);
+	for (int i = 1; (value = va_arg(args, const char *)); i++)
+		sqlite3_bind_text(*statement, i, value, -1, SQLITE_TRANSIENT);
+	va_end(args);
+	while ((code = sqlite3_step(*statement)) == SQLITE_ROW && r == 0)
+		r = fn(arg, *statement);
+	sqlite3_reset(*statement);
+	return code == SQLITE_ROW || code == SQLITE_DONE ? r :
+	       code == SQLITE_FULL			 ? say_why(NULL, -ENOSPC) :
+							   say_why(NULL, -EIO);
 }
 
 /* ---- Both sides ---- */
-
-static int sync_exec(struct sync *sync, const char *sql)
-{
-	return sqlite3_exec(sync->db, sql, NULL, NULL, NULL) == SQLITE_OK ? 0 : sync_error(sync);
-}
 
 /* A file's path, or an object's key behind the base. */
 static int add(struct sync *sync, const char *name, bool is_object, const char *stamp)
 {
 	_cleanup_(buf_done) struct buf to = { 0 };
-	enum bucket_form form;
-	int r = layout_turn(sync->layout, bytes_str(name), is_object, sync->glob, &to, &form);
+	int r = layout_turn(sync->layout, name, is_object, sync->glob, &to);
 
 	if (r == -EINVAL)
 		return copier_refuse(&sync->copier, "%s: %s, so it is left out", name,
@@ -140,13 +117,8 @@ static int add(struct sync *sync, const char *name, bool is_object, const char *
 						 "the layout has another meaning for this name");
 	sync->copier.left += r == 0 && (is_object || sync->up);
 	return r <= 0 ? r :
-			sync_ask(sync, ADD, is_object ? to.data : name, is_object ? name : "",
-				 stamp, NULL);
-}
-
-void sync_stamp_object(uint64_t size, const char *etag, char ret_stamp[SYNC_STAMP])
-{
-	snprintf(ret_stamp, SYNC_STAMP, "%llu %s", (unsigned long long)size, etag);
+			sync_ask(sync, ADD, NULL, NULL, is_object ? to.data : name,
+				 is_object ? name : "", stamp, NULL);
 }
 
 static int add_object(void *arg, const struct s3_object *object)
@@ -158,7 +130,7 @@ static int add_object(void *arg, const struct s3_object *object)
 		return 0;
 	if (stop_wanted())
 		return -EINTR;
-	sync_stamp_object(object->size, object->etag, stamp);
+	snprintf(stamp, SYNC_STAMP, "%" PRIu64 " %s", object->size, object->etag);
 	return add(sync, object->key + sync->base.size, true, stamp);
 }
 
@@ -204,86 +176,63 @@ void task_done(struct task *task)
 	*task = (struct task){ 0 };
 }
 
-int task_add(struct task *task, struct part **ret_part)
+struct part *task_add(struct task *task, const char *key)
 {
+	const struct buf *base = &task->sync->base;
+	struct part *part;
+
 	if (ARRAY_ROOM(task->parts, task->count, task->room) < 0)
-		return -ENOMEM;
-	*ret_part = &task->parts[task->count++];
-	**ret_part = (struct part){ 0 };
-	return 0;
+		return NULL;
+	part = &task->parts[task->count++];
+	*part = (struct part){ 0 };
+	return buf_printf(&part->key, "%.*s%s", (int)base->size, base->data, key) < 0 ? NULL : part;
 }
 
 /* The file, or a part of it. */
-static int take_row(struct sync *sync, struct task *task)
+static int take_row(void *arg, sqlite3_stmt *row)
 {
-	const char *key = column(sync, PARTS, 0);
+	struct task *task = arg;
 	struct part *part;
 
-	if (!*key) {
-		snprintf(task->stamp, SYNC_STAMP, "%s", column(sync, PARTS, 1));
+	if (!*column(row, 0)) {
+		snprintf(task->stamp, SYNC_STAMP, "%s", column(row, 1));
 		return 0;
 	}
-	if (task_add(task, &part) < 0 ||
-	    buf_printf(&part->key, "%.*s%s", (int)sync->base.size, sync->base.data, key) < 0)
-		return -ENOMEM;
-	snprintf(part->now, SYNC_STAMP, "%s", column(sync, PARTS, 1));
-	snprintf(part->known, SYNC_STAMP, "%s", column(sync, PARTS, 2));
-	snprintf(part->digest, DIGEST_TEXT, "%s", column(sync, PARTS, 3));
-	part->lines = (int64_t)column_number(sync, PARTS, 4);
+	part = task_add(task, column(row, 0));
+	if (!part)
+		return say_why(NULL, -ENOMEM);
+	snprintf(part->now, SYNC_STAMP, "%s", column(row, 1));
+	snprintf(part->known, SYNC_STAMP, "%s", column(row, 2));
+	snprintf(part->digest, DIGEST_TEXT, "%s", column(row, 3));
+	part->lines = sqlite3_column_int64(row, 4);
 	return 0;
-}
-
-/* 1: there is one. */
-static int sync_next(struct sync *sync, struct task *task)
-{
-	_cleanup_(buf_done) struct buf key = { 0 };
-	int r;
-
-	if (!sync->waits)
-		return 0;
-	task->path = strdup(column(sync, NEXT, 0));
-	task->need = column_number(sync, NEXT, 1);
-	r = sync_step(sync, NEXT);
-	sync->waits = r == 1;
-	if (r >= 0)
-		r = task->path ? layout_turn(sync->layout, bytes_str(task->path), false, NULL, &key,
-					     &task->form) :
-				 -ENOMEM;
-	if (r >= 0)
-		r = sync_ask(sync, PARTS, task->path, NULL);
-	for (; r == 1; r = r < 0 ? r : sync_step(sync, PARTS))
-		r = take_row(sync, task);
-	return r < 0 ? r : 1;
 }
 
 /* ---- What is kept ---- */
 
+static int write_line(void *arg, sqlite3_stmt *row)
+{
+	return access_file_write(arg, bytes_str(column(row, 0)));
+}
+
 /* Adds the news to the file, or writes all anew. */
 static int write_lines(struct sync *sync, enum access_how how)
 {
-	struct access_file *file = NULL;
-	int r = access_file_open(sync->access, sync->file, how, &file);
+	_cleanup_(access_file_dropp) struct access_file *file = NULL;
+	int r;
 
+	if (!sync->access || (how == ACCESS_FILE_APPEND && !sync->news.size))
+		return 0;
+	r = access_file_open(sync->access, sync->file, how, &file);
 	if (r == 0) {
 		access_file_sync_later(file);
 		r = access_file_write(file, buf_bytes(&sync->news));
 	}
 	if (r == 0 && how == ACCESS_FILE_REPLACE)
-		r = sync_ask(sync, KNOWN, NULL);
-	for (; r == 1; r = r < 0 ? r : sync_step(sync, KNOWN))
-		r = access_file_write(file, bytes_str(column(sync, KNOWN, 0)));
-	if (r < 0)
-		access_file_drop(file);
-	else
-		r = access_file_save(file);
+		r = sync_ask(sync, KNOWN, write_line, file, NULL);
+	if (r == 0)
+		r = access_file_save(steal_ptr(file));
 	buf_clear(&sync->news);
-	return r;
-}
-
-static int flush_lines(struct sync *sync)
-{
-	int r = sync->access && sync->news.size ? write_lines(sync, ACCESS_FILE_APPEND) : 0;
-
 	return r < 0 ? say_why(NULL, r) : 0;
 }
 
@@ -292,60 +241,52 @@ static int take_line(struct sync *sync, char *line)
 {
 	char *fields[LINE_FIELDS];
 	_cleanup_(buf_done) struct buf path = { 0 };
-	enum bucket_form form;
 	int r;
 
 	sync->lines++;
 	for (size_t i = 0; i < LINE_FIELDS; i++)
 		if (!(fields[i] = strsep(&line, "\t")))
 			return 0;
-	r = layout_turn(sync->layout, bytes_str(fields[0]), true, sync->glob, &path, &form);
+	r = layout_turn(sync->layout, fields[0], true, sync->glob, &path);
 	if (r <= 0)
 		return r == -ENOMEM ? r : 0;
-	return sync_ask(sync, KNOW, path.data, fields[0], fields[1], fields[2], fields[3],
-			fields[4], NULL);
+	return sync_ask(sync, KNOW, NULL, NULL, path.data, fields[0], fields[1], fields[2],
+			fields[3], fields[4], NULL);
 }
 
 int sync_keep(struct sync *sync, const struct part *part, const char *stamp)
 {
-	_cleanup_(freep) char *line =
-		str_printf("%s\t%s\t%s\t%lld\t%s", part->key.data + sync->base.size, part->known,
-			   part->digest, (long long)part->lines, stamp);
-	int r = line ? buf_printf(&sync->news, "%s\n", line) : -ENOMEM;
+	const char *key = part->key.data + sync->base.size;
+	int r = buf_printf(&sync->news, "%s\t%s\t%s\t%" PRId64 "\t%s\n", key, part->known,
+			   part->digest, part->lines, stamp);
 
-	if (r == 0)
-		r = take_line(sync, line);
-	return r == 0 && sync->news.size >= FLUSH ? flush_lines(sync) : r;
+	return r == 0 && sync->news.size >= FLUSH ? write_lines(sync, ACCESS_FILE_APPEND) : r;
 }
 
-/* Unless nobody has written any since they were read. */
 static int read_lines(struct sync *sync)
 {
 	_cleanup_(access_file_dropp) struct access_file *file = NULL;
 	_cleanup_(buf_done) struct buf text = { 0 };
-	char stamp[SYNC_STAMP] = "";
-	size_t before, whole;
-	int r = sync->access ? sync_stamp(sync, sync->file, stamp) : 0;
+	struct copier_entry entry = { 0 };
+	size_t whole;
+	int r;
 
-	if (r < 0 || strcmp(stamp, sync->read) == 0)
-		return r;
-	snprintf(sync->read, SYNC_STAMP, "%s", stamp);
+	if (!sync->access)
+		return 0;
 	sync->lines = 0;
 	r = access_file_open(sync->access, sync->file, ACCESS_FILE_READ, &file);
 	if (r < 0)
 		return r == -ENOENT ? 0 : r;
-	do {
-		before = text.size;
-		r = access_file_read(file, FLUSH, &text);
-		before = text.size - before;
-		whole = lines_whole(buf_bytes(&text)).size;
-		for (char *line = text.data, *end; r == 0 && line < text.data + whole; line = end) {
-			end = (char *)memchr(line, '\n', whole) + 1;
-			end[-1] = '\0';
-			r = take_line(sync, line);
-		}
+	entry.file = file;
+	while (r == 0 && (r = copier_read(&entry, FLUSH, &text)) == 0 &&
+	       (whole = lines_whole(buf_bytes(&text)).size)) {
+		char *rest = text.data;
+
+		text.data[whole - 1] = '\0';
+		while (r == 0 && rest)
+			r = take_line(sync, strsep(&rest, "\n"));
 		buf_consume(&text, whole);
-	} while (r == 0 && before);
+	}
 	return r;
 }
 
@@ -354,37 +295,49 @@ static int read_lines(struct sync *sync)
 static int look_at_both(struct sync *sync)
 {
 	static const struct copier_sink sink = { .leaf = add_file };
+	const struct bucket *bucket = sync->bucket;
 	struct copier census = {
 		.from = sync->access, .store = sync->copier.store, .sink = &sink, .arg = sync
 	};
-	int r = sync_exec(sync, forget);
+	int r = sqlite3_open("", &sync->db) == SQLITE_OK &&
+				sqlite3_exec(sync->db, schema, NULL, NULL, NULL) == SQLITE_OK ?
+			read_lines(sync) :
+			-EIO;
 
-	sync->copier.left = 0;
-	if (r == 0)
-		r = read_lines(sync);
 	if (r < 0)
 		return say_why(NULL, r);
-	r = bucket_list(sync->bucket, sync->base.data, add_object, sync);
+	r = bucket->ops->list(bucket->s3, sync->base.data, add_object, sync);
 	if (r == 0 && sync->access)
 		r = copier_run(&census);
 	/* What could not be read would look as if it had been removed. */
 	return r == 0 && census.failed ? -EIO : r;
 }
 
+static int take_counts(void *arg, sqlite3_stmt *row)
+{
+	struct sync *sync = arg;
+
+	progress_set_total(&sync->progress, (uint64_t)sqlite3_column_int64(row, 0), 0);
+	sync->counts[SYNC_UNCHANGED] = (uint64_t)sqlite3_column_int64(row, 1);
+	sync->known = (uint64_t)sqlite3_column_int64(row, 2);
+	return 0;
+}
+
 struct batch {
+	struct sync *sync;
 	struct task tasks[BATCH];
-	unsigned count, started;
-	pthread_t threads[S3_LANES];
+	unsigned count, lane;
+	uint64_t held;
 	atomic_uint lanes;
 	atomic_bool failed; /* no more is asked */
 };
 
 static void batch_done(struct batch *batch)
 {
-	while (batch->started)
-		pthread_join(batch->threads[--batch->started], NULL);
 	while (batch->count)
 		task_done(&batch->tasks[--batch->count]);
+	batch->lane = batch->lanes = 0;
+	batch->held = 0;
 }
 
 static void *run_lane(void *arg)
@@ -393,55 +346,36 @@ static void *run_lane(void *arg)
 	const unsigned lane = atomic_fetch_add(&batch->lanes, 1);
 
 	for (unsigned i = 0; i < batch->count; i++) {
-		if (batch->tasks[i].lane != lane)
+		struct task *task = &batch->tasks[i];
+
+		if (task->lane != lane)
 			continue;
 		if (!batch->failed)
-			task_ask(&batch->tasks[i]);
-		if (batch->tasks[i].error)
+			task_ask(task);
+		if (task->error)
 			batch->failed = true;
-		sem_post(&batch->tasks[i].asked);
+		sem_post(&task->asked);
 	}
 	return NULL;
 }
 
-static bool same_folder(const char *a, const char *b)
+static int run_batch(struct batch *batch)
 {
-	const size_t size = (size_t)(strrchr(a, '/') - a);
+	struct sync *sync = batch->sync;
+	pthread_t threads[S3_LANES];
+	unsigned started = 0;
+	int r = 0, error = 0;
 
-	return strncmp(a, b, size + 1) == 0 && !strchr(b + size + 1, '/');
-}
-
-static int run_batch(struct sync *sync, struct batch *batch)
-{
-	uint64_t held = 0;
-	unsigned lane = 0;
-	int r = 1, error = 0;
-
-	while (r == 1 && batch->count < BATCH && held < HELD_MAX) {
-		struct task *task = &batch->tasks[batch->count];
-
-		task->sync = sync;
-		sem_init(&task->asked, 0, 0);
-		r = sync_next(sync, task);
-		if (r == 1 && sync->up && batch->count && same_folder(task->path, task[-1].path))
-			task->lane = task[-1].lane;
-		else
-			task->lane = lane++ % S3_LANES;
-		batch->count += r != 0;
-		held += task->need;
-		if (r == 1 && task_read(task) < 0)
-			r = -EIO;
-	}
-	while (r >= 0 && batch->started < MIN(lane, S3_LANES)) {
-		r = thread_start(&batch->threads[batch->started], run_lane, batch);
-		batch->started += r == 0;
+	while (r == 0 && started < MIN(batch->lane, S3_LANES)) {
+		r = thread_start(&threads[started], run_lane, batch);
+		started += r == 0;
 	}
 	if (r < 0) {
 		batch->failed = true;
-		return say_why(NULL, r);
+		error = say_why(NULL, r);
 	}
 	/* What is in the bucket already is kept in mind, also when one has failed. */
-	for (unsigned i = 0; i < batch->count; i++) {
+	for (unsigned i = 0; r == 0 && i < batch->count; i++) {
 		struct task *task = &batch->tasks[i];
 		int done = 0;
 
@@ -452,52 +386,46 @@ static int run_batch(struct sync *sync, struct batch *batch)
 		error = error ? error : done;
 		progress_add(&sync->progress, 1, 0);
 	}
-	return error ? error : batch->count > 0;
+	while (started)
+		pthread_join(threads[--started], NULL);
+	batch_done(batch);
+	return stop_wanted() ? -EINTR : error;
 }
 
-/* Finds what differs, and writes the file of what is kept anew when most of its lines say what is
- * no longer so.  Lines of other sessions are not known in a run for some, and stay. */
-static int find_tasks(struct sync *sync)
+/* A file that differs.  When there are many, they are carried over. */
+static int take_task(void *arg, sqlite3_stmt *row)
 {
-	int r = sync_ask(sync, COUNT, NULL);
-	const uint64_t known = column_number(sync, COUNT, 2);
+	struct batch *batch = arg;
+	struct sync *sync = batch->sync;
+	struct task *task = &batch->tasks[batch->count++];
+	const char *path = column(row, 0);
+	const size_t folder = (size_t)(strrchr(path, '/') - path) + 1;
+	_cleanup_(buf_done) struct buf key = { 0 };
+	int r;
 
-	progress_set_total(&sync->progress, column_number(sync, COUNT, 0), 0);
-	sync->counts[SYNC_UNCHANGED] = column_number(sync, COUNT, 1);
-	if (r == 1 && sync->access && !sync->dry && !sync->glob &&
-	    sync->lines > 2 * known + LINES_LEAST) {
-		sync->lines = known;
-		r = write_lines(sync, ACCESS_FILE_REPLACE);
-	}
+	task->sync = sync;
+	sem_init(&task->asked, 0, 0);
+	task->path = strdup(path);
+	task->need = (uint64_t)sqlite3_column_int64(row, 1);
+	task->folder = folder;
+	batch->held += task->need;
+	task->lane = sync->up && batch->count > 1 && task[-1].folder == folder &&
+				     strncmp(path, task[-1].path, folder) == 0 ?
+			     task[-1].lane :
+			     batch->lane++ % S3_LANES;
+	r = task->path ? layout_turn(sync->layout, path, false, NULL, &key) : -ENOMEM;
+	task->form = (enum bucket_form)MAX(r, 0);
 	if (r >= 0)
-		r = sync_ask(sync, NEXT, NULL);
-	sync->waits = r == 1;
-	return r < 0 ? say_why(NULL, r) : r;
-}
-
-int sync_run(struct sync *sync)
-{
-	int r, kept;
-
-	memset(sync->counts, 0, sizeof(sync->counts));
-	progress_begin(&sync->progress, sync->up ? "export" : "import", "file");
-	r = look_at_both(sync);
+		r = sync_ask(sync, PARTS, take_row, task, path, NULL);
 	if (r == 0)
-		r = find_tasks(sync);
-	while (r == 1 && !stop_wanted()) {
-		_cleanup_(batch_done) struct batch batch = { 0 };
-
-		r = run_batch(sync, &batch);
-	}
-	kept = flush_lines(sync);
-	r = r < 0 ? r : kept;
-	if (r == 0 && sync->access && !sync->dry)
-		r = access_sync(sync->access);
-	progress_end(&sync->progress);
-	return stop_wanted() ? -EINTR : r;
+		r = task_read(task);
+	if (r < 0)
+		return say_why(NULL, r);
+	return batch->count < BATCH && batch->held < HELD_MAX ? 0 : run_batch(batch);
 }
 
-int sync_open(struct sync *sync)
+/* The layout, the base, and the file of what is kept. */
+static int find_layout(struct sync *sync)
 {
 	_cleanup_(freep) char *where = NULL;
 	char digest[DIGEST_TEXT];
@@ -516,21 +444,46 @@ int sync_open(struct sync *sync)
 	digest_show("", bytes_str(where), digest);
 	snprintf(sync->file, sizeof(sync->file), "%s%s-%.12s", kept_names, sync->layout->name,
 		 digest);
-	if (sqlite3_open_v2("", &sync->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, NULL) !=
-	    SQLITE_OK)
-		return say_why(NULL, -ENOMEM);
-	r = sync_exec(sync, schema);
-	return r < 0 ? say_why(NULL, r) : 0;
+	return 0;
 }
 
-int sync_close(struct sync *sync)
+int sync_run(struct sync *sync)
 {
-	int r = sync->db ? flush_lines(sync) : 0;
+	_cleanup_(batch_done) struct batch batch = { .sync = sync };
+	int r, kept;
 
+	memset(sync->counts, 0, sizeof(sync->counts));
+	sync->copier.failed = sync->copier.bytes = sync->copier.left = 0;
+	progress_begin(&sync->progress, sync->up ? "export" : "import", "file");
+	r = *sync->file ? 0 : find_layout(sync);
+	if (r == 0)
+		r = look_at_both(sync);
+	if (r == 0)
+		r = sync_ask(sync, COUNT, take_counts, sync, NULL);
+	/* Anew when most lines say what is no longer so.  Those of other sessions are not known in
+	 * a run for some, and stay. */
+	if (r == 0 && !sync->dry && !sync->glob && sync->lines > 2 * sync->known + LINES_LEAST) {
+		sync->lines = sync->known;
+		r = write_lines(sync, ACCESS_FILE_REPLACE);
+	}
+	if (r == 0)
+		r = sync_ask(sync, NEXT, take_task, &batch, NULL);
+	if (r == 0)
+		r = run_batch(&batch);
+	kept = write_lines(sync, ACCESS_FILE_APPEND);
+	r = r < 0 ? r : kept;
+	if (r == 0 && sync->access && !sync->dry)
+		r = access_sync(sync->access);
+	progress_end(&sync->progress);
 	for (size_t i = 0; i < SYNC_TEXTS; i++)
-		sqlite3_finalize(sync->statements[i]);
-	sqlite3_close(sync->db);
+		sqlite3_finalize(steal_ptr(sync->statements[i]));
+	sqlite3_close(steal_ptr(sync->db));
+	return stop_wanted() ? -EINTR : r;
+}
+
+void sync_close(struct sync *sync)
+{
+	copier_done(&sync->copier);
 	buf_done(&sync->base);
 	buf_done(&sync->news);
-	return r;
 }

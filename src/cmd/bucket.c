@@ -17,11 +17,9 @@
 
 int cmd_take_style(void *field, const char *value, char **ret_why)
 {
-	const bool host = strcmp(value, "host") == 0;
-
 	(void)ret_why;
-	*(enum s3_style *)field = host ? S3_STYLE_HOST : S3_STYLE_PATH;
-	return host || strcmp(value, "path") == 0 ? 0 : -EINVAL;
+	*(const char **)field = value;
+	return strcmp(value, "path") == 0 || strcmp(value, "host") == 0 ? 0 : -EINVAL;
 }
 
 int cmd_judge_bucket(const struct command *command, const char *operand, const void *options,
@@ -29,7 +27,7 @@ int cmd_judge_bucket(const struct command *command, const char *operand, const v
 {
 	const char *const bytes = options;
 
-	if (bucket_is(operand))
+	if (strncmp(operand, bucket_scheme, strlen(bucket_scheme)) == 0)
 		return 1;
 	for (size_t i = 0; i < size; i++)
 		if (bytes[i])
@@ -40,76 +38,62 @@ int cmd_judge_bucket(const struct command *command, const char *operand, const v
 	return 0;
 }
 
-const struct bucket_layout *cmd_find_layout(const char *name)
-{
-	for (size_t i = 0; i < BUCKET_LAYOUTS; i++)
-		if (strcmp(bucket_layouts[i].name, name) == 0)
-			return &bucket_layouts[i];
-	return NULL;
-}
-
-static void report(struct sync *sync)
+/* What was done; nothing, only if that is to be told, too. */
+static void report(struct sync *sync, bool always)
 {
 	const struct copier *copier = &sync->copier;
-	const uint64_t *counts = sync->counts;
+	const uint64_t created = sync->counts[SYNC_CREATED];
+	const uint64_t replaced = sync->counts[SYNC_REPLACED];
+	const uint64_t deleted = sync->counts[SYNC_DELETED];
+	const uint64_t same = sync->counts[SYNC_UNCHANGED];
+	const uint64_t conflicts = sync->counts[SYNC_CONFLICTS];
 	char bytes[UNITS_TEXT];
 
+	if (!always && !(created || replaced || deleted || conflicts || copier->failed))
+		return;
 	if (copier->list.json && sync->dry)
 		return say_list_end(&sync->copier.list);
 	if (copier->list.json)
-		return say_json(json_pack("{sI sI sI sI sI sI sI sI}", "created",
-					  counts[SYNC_CREATED], "replaced", counts[SYNC_REPLACED],
-					  "deleted", counts[SYNC_DELETED], "unchanged",
-					  counts[SYNC_UNCHANGED], "conflicts",
-					  counts[SYNC_CONFLICTS], "failed", copier->failed,
+		return say_json(json_pack("{sI sI sI sI sI sI sI sI}", "created", created,
+					  "replaced", replaced, "deleted", deleted, "unchanged",
+					  same, "conflicts", conflicts, "failed", copier->failed,
 					  "left_out", copier->left, "bytes", copier->bytes));
 	printf("%s%" PRIu64 " created, %" PRIu64 " replaced, %" PRIu64 " deleted, %" PRIu64
 	       " unchanged, %" PRIu64 " changed on both sides, %" PRIu64 " left out, %" PRIu64
 	       " failed; %s written\n",
-	       sync->dry ? "it would be: " : "", counts[SYNC_CREATED], counts[SYNC_REPLACED],
-	       counts[SYNC_DELETED], counts[SYNC_UNCHANGED], counts[SYNC_CONFLICTS], copier->left,
-	       copier->failed, units_show_size(copier->bytes, bytes));
+	       sync->dry ? "it would be: " : "", created, replaced, deleted, same, conflicts,
+	       copier->left, copier->failed, units_show_size(copier->bytes, bytes));
 	fflush(stdout);
 }
 
-static bool did_nothing(const struct sync *sync)
-{
-	uint64_t sum = sync->copier.failed;
-
-	for (size_t i = 0; i < SYNC_UNCHANGED; i++)
-		sum += sync->counts[i];
-	return sum == 0;
-}
-
 /* Round after round until a signal comes.  A server that is away for a while is asked again. */
-static int watch(struct sync *sync, int64_t every)
+static int watch(struct sync *sync)
 {
-	const struct timespec pause = time_split(every ? every : INT64_C(5000000000));
-	int r = 0;
+	const struct timespec pause = time_split(sync->every ? sync->every : INT64_C(5000000000));
+	int r;
 
-	for (bool first = true; !stop_wanted() && (r == 0 || r == -EIO); first = false) {
-		sync->copier.failed = sync->copier.bytes = 0;
+	for (bool first = true;; first = false) {
 		r = sync_run(sync);
-		if (r == 0 && (first || !did_nothing(sync)))
-			report(sync);
-		if (!stop_wanted())
-			nanosleep(&pause, NULL);
+		if (r == 0)
+			report(sync, first);
+		if (stop_wanted() || (r < 0 && r != -EIO))
+			break;
+		nanosleep(&pause, NULL);
 	}
 	return r == -EINTR ? 0 : r;
 }
 
-int cmd_sync_run(struct cmd_sync *cmd, struct options *options, char **operands, bool json)
+int cmd_sync_run(struct sync *sync, struct options *options, char **operands, bool json)
 {
 	const char *store = operands[0];
 	_cleanup_(bucket_done) struct bucket bucket = { 0 };
 	_cleanup_(access_closep) struct access *files = NULL;
-	struct sync *sync = &cmd->sync;
 	const unsigned flags = sync->dry ? 0 : ACCESS_WRITE | (sync->up ? 0 : ACCESS_CREATE);
 	int r;
 
 	heap_keep_little();
 	stop_watch();
-	if (bucket_open(operands[1], &cmd->where, &bucket) < 0)
+	if (bucket_open(operands[1], &sync->where, &bucket) < 0)
 		return CMD_FAILED;
 	if (!sync->dry || sync->up || !backend_has_path(store) || access(store, F_OK) == 0)
 		if (store_open(store, flags, options, &files) < 0 ||
@@ -122,16 +106,12 @@ int cmd_sync_run(struct cmd_sync *cmd, struct options *options, char **operands,
 					.flags = COPIER_ROWS | COPIER_CHECKSUM,
 					.list.json = json,
 					.progress.fd = -1 };
-	r = sync_open(sync);
-	if (r == 0)
-		r = cmd->watch ? watch(sync, cmd->every) : sync_run(sync);
-	if (sync_close(sync) < 0)
-		r = r < 0 ? r : -EIO;
+	r = sync->watch ? watch(sync) : sync_run(sync);
 	if (r == -EINTR || (r < 0 && sync->copier.stopped))
 		log_error("it is not complete; the same command goes on");
-	if (!cmd->watch && (r == 0 || !did_nothing(sync)))
-		report(sync);
+	if (!sync->watch)
+		report(sync, r == 0);
 	r = r < 0 || sync->copier.failed || sync->counts[SYNC_CONFLICTS] ? CMD_FAILED : CMD_DONE;
-	copier_done(&sync->copier);
+	sync_close(sync);
 	return r;
 }

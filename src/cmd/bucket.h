@@ -4,7 +4,7 @@
 
 /* What import, export, backup and restore have in common for s3://BUCKET. */
 
-#include "src/bucket/sync.h"
+#include "src/bucket/bucket.h"
 #include "src/cmd/cmd.h"
 
 int cmd_take_style(void *field, const char *value, char **ret_why);
@@ -19,20 +19,13 @@ int cmd_take_style(void *field, const char *value, char **ret_why);
 			  "where the bucket's name stands in a request: the default is path with " \
 			  "--endpoint, else host")
 
-struct cmd_sync {
-	struct s3_options where;
-	struct sync sync;
-	int64_t every; /* nanoseconds */
-	bool watch;
-};
-
 #define CMD_SYNC(type, field)                                                                      \
-	CMD_VALUE(type, field.sync.glob, "session", "GLOB", cmd_take_text,                         \
+	CMD_VALUE(type, field.glob, "session", "GLOB", cmd_take_text,                              \
 		  "with a bucket: only sessions with such ids"),                                   \
 		CMD_YES(type, field.watch, "watch", 0, "with a bucket: go on, round after round"), \
 		CMD_VALUE(type, field.every, "every", "AGE", cmd_take_age,                         \
 			  "with --watch: from one round to the next, instead of 5s"),              \
-		CMD_YES(type, field.sync.drop, "delete", 0,                                        \
+		CMD_YES(type, field.drop, "delete", 0,                                             \
 			"with a bucket: also delete what an earlier run has brought over and the " \
 			"source has no more"),                                                     \
 		CMD_WHERE(type, field.where)
@@ -43,9 +36,7 @@ int cmd_judge_bucket(const struct command *command, const char *operand, const v
 		     size_t size);
 /* The layouts of a store (fs/base/layout.h).  0, or -errno after a sentence. */
 int cmd_read_layouts(const char *store, const struct options *options, uint64_t *ret_layouts);
-/* A layout of a bucket by its name, or NULL. */
-const struct bucket_layout *cmd_find_layout(const char *name);
 /* Brings a bucket to a store, or a store to a bucket; the command's status. */
-int cmd_sync_run(struct cmd_sync *cmd, struct options *options, char **operands, bool json);
+int cmd_sync_run(struct sync *sync, struct options *options, char **operands, bool json);
 
 #endif

@@ -16,22 +16,22 @@
 struct arguments {
 	struct options options;
 	bool force, json;
-	struct cmd_sync bucket;
+	struct sync bucket;
 };
 
 static int take_layout(void *field, const char *value, char **ret_why)
 {
 	(void)ret_why;
-	*(const struct bucket_layout **)field = cmd_find_layout(value);
-	return cmd_find_layout(value) ? 0 : -EINVAL;
+	*(const struct bucket_layout **)field = layout_named(value);
+	return layout_named(value) ? 0 : -EINVAL;
 }
 
 static const struct cmd_option export_options[] = {
 	CMD_YES(struct arguments, force, "force", 'f',
 		"also to a folder that is not empty: replace files of the same name"),
-	CMD_VALUE(struct arguments, bucket.sync.layout, "layout", "LAYOUT", take_layout,
+	CMD_VALUE(struct arguments, bucket.layout, "layout", "LAYOUT", take_layout,
 		  "of a bucket: strands, strands-snapshots, claude-parts or agentscope"),
-	CMD_YES(struct arguments, bucket.sync.dry, "dry-run", 'n',
+	CMD_YES(struct arguments, bucket.dry, "dry-run", 'n',
 		"with a bucket: change nothing, and print what would be done"),
 	CMD_SYNC(struct arguments, bucket),
 	CMD_JSON(struct arguments),
@@ -107,12 +107,12 @@ static int run_export(void *values, char **operands)
 			     sizeof(arguments->bucket));
 	if (r < 0)
 		return CMD_USAGE;
-	if (r && (arguments->force || operands[2] || !arguments->bucket.sync.layout))
+	if (r && (arguments->force || operands[2] || !arguments->bucket.layout))
 		return cmd_misused(&cmd_export,
 				   "a bucket needs --layout=strands, strands-snapshots, "
 				   "claude-parts or agentscope, and takes --session, but no names "
 				   "and no --force");
-	arguments->bucket.sync.up = true;
+	arguments->bucket.up = true;
 	if (r)
 		return cmd_sync_run(&arguments->bucket, &arguments->options, operands,
 				    arguments->json);

@@ -24,7 +24,7 @@ struct arguments {
 	const struct import_layout *layout;
 	const char *to;
 	bool dry, checksum, json;
-	struct cmd_sync bucket;
+	struct sync bucket;
 	struct import import;
 };
 
@@ -34,8 +34,8 @@ static int take_layout(void *field, const char *value, char **ret_why)
 	struct buf why = { 0 };
 	int r;
 
-	arguments->bucket.sync.layout = cmd_find_layout(value);
-	if (arguments->bucket.sync.layout)
+	arguments->bucket.layout = layout_named(value);
+	if (arguments->bucket.layout)
 		return 0;
 	for (size_t i = 0; i < ARRAY_SIZE(layouts); i++) {
 		if (strcmp(layouts[i]->name, value) != 0)
@@ -217,7 +217,7 @@ static int run_import(void *values, char **operands)
 	if (status && (operands[2] || arguments->to || arguments->checksum))
 		return cmd_misused(&cmd_import, "a bucket stands alone, without --to and "
 						"--checksum");
-	arguments->bucket.sync.dry = arguments->dry;
+	arguments->bucket.dry = arguments->dry;
 	if (status)
 		return cmd_sync_run(&arguments->bucket, &arguments->options, operands,
 				    arguments->json);

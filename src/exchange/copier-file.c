@@ -36,26 +36,27 @@ enum {
 
 /* ---- What was done ---- */
 
-static void print_done(struct copier *copier, const char *path, enum copier_did did)
+void copier_print(struct copier *copier, const char *action, const char *what, const char *name)
 {
-	static const char *const words[] = { "unchanged", "create", "replace", "append",
-					     "attributes" };
 	WITH_PROGRESS_HELD;
 
 	if (!copier->list.json) {
-		printf("%-10s  ", words[did]);
-		say_name(path, "\n");
+		printf("%-10s  ", action);
+		say_name(name, "\n");
 		return;
 	}
-	say_item(&copier->list, json_pack("{ss so}", "action", words[did], "path",
-					  say_json_name(path, strlen(path))));
+	say_item(&copier->list,
+		 json_pack("{ss so}", "action", action, what, say_json_name(name, strlen(name))));
 }
 
 static void count_done(struct copier *copier, const char *path, enum copier_did did)
 {
+	static const char *const words[] = { "unchanged", "create", "replace", "append",
+					     "attributes" };
+
 	copier->did[did]++;
 	if (copier_is_dry(copier))
-		print_done(copier, path, did);
+		copier_print(copier, words[did], "path", path);
 }
 
 static int settle_and_count(struct copier *copier, struct copier_entry *entry, enum copier_did did,

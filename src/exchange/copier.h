@@ -147,6 +147,8 @@ int copier_fail(struct copier *copier, const struct copier_entry *entry, int err
 /* The same with a sentence. */
 int copier_refuse(struct copier *copier, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
+/* Print what would be done with something: a line, or an item of the list. */
+void copier_print(struct copier *copier, const char *action, const char *what, const char *name);
 /* True for an error that ends the whole. */
 bool copier_is_fatal(int error);
 

@@ -12,14 +12,9 @@
 
 #include "backend/backend.h"
 #include "backend/base/cleanup.h"
+#include "backend/base/descriptor.h"
 
 enum { TOLD = 4 }; /* by name; the others are counted */
-
-static void fclosep(FILE **file)
-{
-	if (*file)
-		fclose(*file);
-}
 
 static void closedirp(DIR **dir)
 {

@@ -16,12 +16,7 @@
 #include "backend/backend.h"
 #include "backend/base/buf.h"
 #include "backend/base/cleanup.h"
-
-static void fclosep(FILE **file)
-{
-	if (*file)
-		fclose(*file);
-}
+#include "backend/base/descriptor.h"
 
 int mounts_absolute_unasked(const char *path, char **ret_path)
 {
