@@ -407,9 +407,8 @@ static int bring_main(struct sqlite *store, const struct backend_options *option
 
 	if (options->read_only)
 		r = open_writer(store, NULL);
-	/* Until there is a log that has the pages, a rollback journal has what they were.  NORMAL
-	 * does not sync these before it says that they are there: power that fails then can leave
-	 * zeros for the first page, of which no checksum covers the front. */
+	/* Until there is a log, a rollback journal has the pages; NORMAL does not sync them before
+	 * it counts them, and no checksum of theirs covers the front of the first one. */
 	if (r == 0)
 		r = sqlite_conn_exec(&store->writer, "PRAGMA main.synchronous = FULL");
 	if (r == 0 && look->new_store)
