@@ -65,6 +65,21 @@ def test_a_store_that_keeps_nothing_shows_no_present_as_the_past(box):
     assert done.returncode == 1 and b"'at=1h': this kind of store keeps no history" in done.stderr
 
 
+def test_what_is_forgotten_is_not_read_by_who_has_it_open(box):
+    mount, session = box.session("demo")
+    path = os.path.join(session, "l.jsonl")
+    append(path, b"".join(b'{"n": %d}\n' % n for n in range(20000)))
+    data = read(path)
+    at = moment()
+    mount.sql(f"UPDATE {TABLE} SET state_data = '0' WHERE item_index % 1000 = 7")
+    fd = os.open(os.path.join(then(mount, at), "l.jsonl"), os.O_RDONLY)
+    same(os.pread(fd, 100, 100000), data[100000:100100], "as of then")
+    same(os.fstat(fd).st_size, len(data), "the size")
+    do(box, "forget", mount.store, "demo/l")
+    same(errno_of(os.pread, fd, 100, 0), errno.ESTALE, "what is forgotten")
+    os.close(fd)
+
+
 def test_what_was_overwritten_is_seen_and_comes_back(box):
     mount, path = box.session("demo")
     messages, state = os.path.join(path, "messages.jsonl"), os.path.join(path, "state.json")

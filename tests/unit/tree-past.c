@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * A long list as of a time (fs/views/past.h): it is not read at its open, and whatever becomes of
- * the list and of what is kept, a read has the bytes of then, or fails.
+ * A long list as of a time (fs/views/past.h), which is not read at its open.  A read returns the
+ * bytes of then, or fails, however the list and its history change meanwhile.
  *
  * SESSFS_PAST_STEPS=N sets how many changes are made in random order; a failure names the seed.
  */

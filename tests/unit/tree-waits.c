@@ -710,7 +710,7 @@ SqliteStore(waits, nobody_waits_for_what_others_have_changed)
 	cr_assert_eq(count_names("many"), MANY);
 }
 
-/* A list does not fail, whatever locks the store: it is what was taken in last. */
+/* While another program locks the store, a list of names is what was taken in last. */
 SqliteStore(waits, a_session_is_listed_whose_changes_cannot_be_taken_in)
 {
 	fill();
