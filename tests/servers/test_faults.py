@@ -106,9 +106,10 @@ def test_a_table_that_is_gone_from_postgresql_is_no_missing_file(box):
     loses_its_table(box, "postgresql")
 
 
-def refuses(box, url, *words):
+def refuses(box, url, *words, between=lambda: None):
     """A mount, and a command, fail long before the timeout with these words."""
     for command in (["mount", "-f", url, box.new_folder()], ["ls", url]):
+        between()
         begun = time.monotonic()
         done = box.sessfs(*command)
         said = done.stderr.decode()
@@ -148,11 +149,11 @@ def is_full(box, kind):
         settles()
         admin.query(limited)
         clients += [base.connect() for _ in range(NEEDED - 1)]
-        refuses(box, base.url_with(timeout=600), "accepts no second connection")
+        refuses(box, base.url_with(timeout=600), "accepts no second connection", between=settles)
         settles()
         clients.append(base.connect())
         limit = "connections" if kind == "postgresql" else "max_user"
-        refuses(box, base.url_with(timeout=600), limit)
+        refuses(box, base.url_with(timeout=600), limit, between=settles)
         while clients:
             clients.pop().close()
         settles()
