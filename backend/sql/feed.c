@@ -235,10 +235,12 @@ static int list_notes(struct listing *listing, struct sql_answer *notes)
 		struct backend_feed feed = sql_feed_at(columns);
 
 		r = sql_lanes_raise(&listing->lanes, feed.mount, feed.n);
-		feed.n = ++listing->n;
 		listing->removal |= feed.what == BACKEND_FEED_NODE && feed.gone;
-		if (r == 0 && !listing->loss)
-			r = listing->fn(listing->arg, &feed);
+		/* Who digests anything has digested these, too (sql_feed_done()). */
+		if (r < 0 || listing->loss)
+			continue;
+		feed.n = ++listing->n;
+		r = listing->fn(listing->arg, &feed);
 	}
 	return MIN(r, 0);
 }

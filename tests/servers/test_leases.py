@@ -31,6 +31,19 @@ def count_in(file):
     os.pwrite(file, b"%d" % (value + 1), 0)
 
 
+@contextlib.contextmanager
+def nobody_joins(base, kind):
+    """For some seconds, which requests wait for."""
+    table = "sessfs_store" if kind == "mysql" else "agentscope.sessfs_store"
+    with base.connect() as admin:
+        admin.query("BEGIN")
+        admin.query(f"SELECT 1 FROM {table} FOR UPDATE")
+        let = threading.Timer(5, admin.query, ["ROLLBACK"])
+        let.start()
+        yield
+        let.join()
+
+
 def locks(box, kind, lock):
     """Holds a lock, and what it has read under it, over the end of the lease."""
     base = start(box, kind).database()
@@ -62,6 +75,9 @@ def locks(box, kind, lock):
         os.unlink(other.at("t", "free.json"))
         write(other.at("t", "free.json"), b"8")
         write(other.at("t", "new.json"), b"9")
+        with nobody_joins(base, kind):
+            os.kill(sleeper.pid, signal.SIGCONT)
+            same(read(sleeper.at("t", "new.json")), b"9", "what it sees when it is there again")
     finally:
         os.kill(sleeper.pid, signal.SIGCONT)
     # What was read under the lock is written back, and refused: nothing of the other is lost.
