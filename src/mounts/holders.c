@@ -91,6 +91,15 @@ static char *url_in(long pid, const char *name)
 	return found;
 }
 
+/* As the link of a descriptor shows it; it may have been deleted since. */
+static bool is_file(const char *target, const char *path)
+{
+	const size_t size = strlen(path);
+
+	return strncmp(target, path, size) == 0 &&
+	       (!target[size] || strcmp(target + size, " (deleted)") == 0);
+}
+
 /* 2: the process has the device open for this connection, and the store; 1: without the store.  The
  * kernel gives the number of a connection to the next mount before the daemon that had it has
  * ended.  Older kernels do not say the number. */
@@ -106,7 +115,7 @@ static int serves(const char *pid, const struct mount_entry *entry)
 	while ((fd = next_fd(fds, target))) {
 		long connection;
 
-		store |= strcmp(target, entry->source) == 0;
+		store |= is_file(target, entry->source);
 		if (strcmp(target, "/dev/fuse") != 0)
 			continue;
 		connection = connection_of(pid, fd);

@@ -191,6 +191,8 @@ def takes_number(space, box, number):
 
 def test_umount_waits_also_when_another_mount_has_got_the_number_of_the_connection(box):
     """The kernel gives the lowest number that is free, and the daemon may end later than that."""
+    need_root()
+    need_namespace()
     other = None
     while not other:
         mount = box.mount(background=True)
@@ -210,7 +212,33 @@ def test_umount_waits_also_when_another_mount_has_got_the_number_of_the_connecti
         mount.forget()
 
 
+def test_umount_of_a_deleted_store_knows_its_daemon_though_another_one_had_its_number(box):
+    need_root()
+    need_namespace()
+    other = None
+    while not other:
+        mount = box.mount(background=True)
+        number = os.stat(mount.path).st_dev
+        os.kill(mount.pid, signal.SIGSTOP)
+        assert harness.detach(mount.path)
+        with sandbox(box) as space:
+            other = takes_number(space, box, number)
+            if other:
+                store = tool("findmnt", "-n", "-o", "SOURCE", "-N", str(space.pid), other)
+                store = store.stdout.decode().strip()
+                os.unlink(store)
+                done = space.run(box.program, "umount", other)
+            os.kill(mount.pid, signal.SIGCONT)
+            if other:
+                same(said(done).count("\n"), 1, said(done))
+                says(done, 1, f"last changes may not be in the store {store}: ")
+        mount.wait_for_end()
+        mount.forget()
+
+
 def test_a_mount_is_listed_with_its_own_process_though_another_one_had_its_number(box):
+    need_root()
+    need_namespace()
     other = None
     while not other:
         mount = box.mount(background=True)
