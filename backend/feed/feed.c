@@ -121,6 +121,7 @@ int feed_add(struct feed_notes *notes, const struct backend_feed *feed)
 	} else if (notes->much) {
 		/* Who has digested it has digested this one, too. */
 		memcpy(notes->buf.data, &anything, sizeof(anything));
+		notes->last = anything.n;
 		return 0;
 	}
 	at = notes->buf.size;
@@ -128,6 +129,7 @@ int feed_add(struct feed_notes *notes, const struct backend_feed *feed)
 	if (r < 0)
 		return r;
 	notes->recent[notes->count++ % ARRAY_SIZE(notes->recent)] = at;
+	notes->last = feed->n;
 	notes->any = true;
 	return 0;
 }

@@ -17,6 +17,7 @@ struct feed_notes {
 	struct buf buf;
 	size_t recent[8]; /* where the newest begin, in turn */
 	unsigned count;	  /* of all that were added */
+	uint64_t last;	  /* number of the last, if they have one */
 	bool any;
 	bool much; /* there were more than FEED_MOST bytes: what is noted is "anything" */
 };

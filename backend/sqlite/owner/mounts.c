@@ -26,6 +26,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -54,8 +55,11 @@ enum {
 	FIRST_SLOT = 16,
 	TRIES = 100,	 /* to find the file that is there */
 	SWEEP_MS = 1000, /* between two looks for mounts that have ended */
-	TURN_LEAST = 50, /* microseconds between two looks whether it is our turn */
-	TURN_MOST = 1000,
+	/* Looks whether it is our turn: at first for what others take for a commit each, so that
+	 * each of some that write all the time comes to it. */
+	TURN_YIELDS = 20,
+	TURN_OFTEN = 60,
+	TURN_LESS = 80,
 	TURN_LONG_MS = 100, /* that one mount has the turn, whichever of its threads */
 	WAIT_MS = 10,
 };
@@ -244,6 +248,7 @@ void sqlite_mounts_leave(struct sqlite *store)
 		unlink(BESIDE(store->place.path, sqlite_mounts_ending));
 	close(store->mounts.fd);
 	store->mounts.fd = -1;
+	feed_notes_done(&store->mounts.waiting);
 }
 
 char *sqlite_mounts_owners(const struct sqlite *store)
@@ -415,23 +420,25 @@ unsigned sqlite_mounts_list(const struct sqlite *store, uint64_t *ret_numbers)
 	return count;
 }
 
-static void pause_for(long *microseconds)
+static void pause_before(unsigned look)
 {
-	usleep((useconds_t)*microseconds);
-	*microseconds = MIN(*microseconds * 2, TURN_MOST);
+	if (look < TURN_YIELDS)
+		sched_yield();
+	else
+		usleep(look < TURN_OFTEN ? 50 : look < TURN_LESS ? 200 : 1000);
 }
 
 /* The kernel's own queue for locks would wait for a mount that is stopped. */
 void sqlite_mounts_turn(struct sqlite *store)
 {
 	int64_t deadline = sqlite_milliseconds() + SQLITE_BUSY_MS;
-	long pause = TURN_LEAST;
+	unsigned looks = 0;
 
 	pthread_mutex_lock(&store->mounts.lock);
 	while (!store->mounts.turns &&
 	       lock_byte(store->mounts.fd, F_OFD_SETLK, F_WRLCK, TURN) < 0 &&
 	       sqlite_milliseconds() < deadline)
-		pause_for(&pause);
+		pause_before(looks++);
 	if (!store->mounts.turns++)
 		store->mounts.turn_at = sqlite_milliseconds();
 	pthread_mutex_unlock(&store->mounts.lock);
@@ -451,10 +458,10 @@ static bool has_turn_for_long(struct sqlite *store)
 void sqlite_mounts_turn_begin(struct sqlite *store)
 {
 	int64_t deadline = sqlite_milliseconds() + SQLITE_BUSY_MS;
-	long pause = TURN_LEAST;
+	unsigned looks = 0;
 
 	while (has_turn_for_long(store) && sqlite_milliseconds() < deadline)
-		pause_for(&pause);
+		pause_before(looks++);
 	sqlite_mounts_turn(store);
 }
 

@@ -73,7 +73,7 @@ struct transaction {
 	unsigned pending; /* SQLITE_PENDING_CHANGES and its like */
 	bool shared;	  /* other mounts are there */
 	/* What they have left and this one has not digested, and what this one leaves for them. */
-	struct feed_notes waiting;
+	struct feed_notes *waiting;
 	struct feed_notes notes;
 };
 
@@ -85,11 +85,11 @@ static int judge_batch(struct transaction *transaction, const struct backend_bat
 	bool changes = (transaction->pending & SQLITE_PENDING_CHANGES) && !(flags & BACKEND_ANYWAY);
 	int r = 0;
 
-	if (!changes && !transaction->waiting.any)
+	if (!changes && !transaction->waiting->any)
 		return 0;
 	for (size_t i = 0; r == 0 && i < batch->count; i++) {
-		if (transaction->waiting.any)
-			r = feed_judge(&transaction->waiting, &state, &batch->ops[i],
+		if (transaction->waiting->any)
+			r = feed_judge(transaction->waiting, &state, &batch->ops[i],
 				       batch->append);
 		if (r == 0 && changes)
 			r = sqlite_changes_judge(transaction->conn, &batch->ops[i]);
@@ -122,7 +122,7 @@ static int apply_append(struct transaction *transaction, const struct backend_ba
 
 	append->first = append->expected;
 	append->bytes = 0;
-	if (!transaction->waiting.any)
+	if (!transaction->waiting->any)
 		return apply_ops(transaction, batch->ops, batch->count);
 	cursor = cursor_open(transaction->conn, SQL_KEY_BEHIND);
 	cursor_bind_text(&cursor, append->session);
@@ -245,7 +245,7 @@ static int finish_group(struct transaction *transaction, struct sqlite_request *
 			request->batch->visible(request->batch->visible_arg);
 	if (r == 0)
 		r = sqlite_conn_run(transaction->conn, SQL_COMMIT);
-	if (r == 0 && told && !transaction->waiting.any)
+	if (r == 0 && told && !transaction->waiting->any)
 		sqlite_feed_known(transaction->conn->store, last);
 	return r;
 }
@@ -256,7 +256,8 @@ static int finish_group(struct transaction *transaction, struct sqlite_request *
  */
 static int run_group(struct sqlite *store, struct sqlite_request *first, struct sqlite_request *end)
 {
-	struct transaction transaction = { .conn = &store->writer };
+	struct transaction transaction = { .conn = &store->writer,
+					   .waiting = &store->mounts.waiting };
 	/* With the lock for writing held, behind which a store is put in the place of another.
 	 * That is refused while there is an owner; the owner checks now and then and before each
 	 * sync. */
@@ -265,7 +266,9 @@ static int run_group(struct sqlite *store, struct sqlite_request *first, struct 
 	if (r == 0)
 		r = pending_now(store, &transaction.pending);
 	if (r == 0 && (transaction.pending & SQLITE_PENDING_FEED))
-		r = sqlite_feed_collect(&store->writer, &transaction.waiting);
+		r = sqlite_feed_collect(store);
+	else
+		feed_notes_done(transaction.waiting);
 	transaction.shared = sqlite_mounts_shared(store);
 	/* The mount that had the reserve may have ended. */
 	if (store->mounts.shared && !transaction.shared)
@@ -297,7 +300,6 @@ static int run_group(struct sqlite *store, struct sqlite_request *first, struct 
 		store->ino_noted = 0; /* for sure */
 	}
 	sqlite_uses_admit(store);
-	feed_notes_done(&transaction.waiting);
 	feed_notes_done(&transaction.notes);
 	return r;
 }

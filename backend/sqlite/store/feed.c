@@ -147,9 +147,8 @@ static int each_lost(struct sqlite_conn *conn, uint64_t cursor, bool *ret_lost, 
 	return r < 0 ? r : fn(arg, &anything);
 }
 
-static int each_waiting(struct sqlite_conn *conn, backend_feed_fn *fn, void *arg)
+static int each_behind(struct sqlite_conn *conn, uint64_t last, backend_feed_fn *fn, void *arg)
 {
-	uint64_t last = atomic_load(&conn->store->mounts.cursor);
 	struct cursor cursor;
 	bool lost = false;
 	int r = each_lost(conn, last, &lost, fn, arg);
@@ -170,8 +169,8 @@ static int each_waiting(struct sqlite_conn *conn, backend_feed_fn *fn, void *arg
 int sqlite_feed_list(struct backend *backend, struct backend_snapshot *snapshot,
 		     backend_feed_fn *fn, void *arg)
 {
-	(void)backend;
-	return each_waiting(&snapshot->conn, fn, arg);
+	return each_behind(&snapshot->conn, atomic_load(&sqlite_of(backend)->mounts.cursor), fn,
+			   arg);
 }
 
 static int add_one(void *arg, const struct backend_feed *feed)
@@ -179,9 +178,16 @@ static int add_one(void *arg, const struct backend_feed *feed)
 	return feed_add(arg, feed);
 }
 
-int sqlite_feed_collect(struct sqlite_conn *conn, struct feed_notes *notes)
+/* As long as the cursor stays, each is read once: there may be many, and many transactions. */
+int sqlite_feed_collect(struct sqlite *store)
 {
-	return each_waiting(conn, add_one, notes);
+	const uint64_t cursor = atomic_load(&store->mounts.cursor);
+	struct feed_notes *notes = &store->mounts.waiting;
+
+	if (store->mounts.cursor_before != cursor)
+		feed_notes_done(notes);
+	store->mounts.cursor_before = cursor;
+	return each_behind(&store->writer, MAX(cursor, notes->last), add_one, notes);
 }
 
 void sqlite_feed_known(struct sqlite *store, uint64_t n)

@@ -13,8 +13,9 @@ int sqlite_feed_number(struct sqlite *store);
 int sqlite_feed_begin(struct sqlite *store);
 /* The state that the writer's connection sees. */
 struct feed_state sqlite_feed_state(struct sqlite_conn *conn);
-/* What others have left and this mount has not digested. */
-int sqlite_feed_collect(struct sqlite_conn *conn, struct feed_notes *notes);
+/* In a transaction of the writer: have in mounts.waiting what others have left and this mount has
+ * not digested. */
+int sqlite_feed_collect(struct sqlite *store);
 /* Put notes into the table, in the transaction that they are about; *ret_last is the number of the
  * last. */
 int sqlite_feed_put(struct sqlite_conn *conn, const struct feed_notes *notes, uint64_t *ret_last);

@@ -19,8 +19,7 @@
  *   commit.c  the writing half: group commit
  *   writer.c  the queue of threads that want the writer's connection
  *   apply.c  changes.c   operations as SQL; others' changes
- *   mounts.c  which mounts have the store
- *   uses.c    which files are in use on which
+ *   mounts.c  uses.c   which mounts have the store; which files are in use on which
  *   setting.c  what the store says for all of them
  *   feed.c    what mounts leave for each other
  *   join.c    a layer below SQLite: one write a transaction, a WAL that grows ahead
@@ -31,8 +30,7 @@
  *   copy.c    a copy of one instant, and putting it in its place
  *   repair.c  a damaged store into a new one, with image.c, salvage*.c, repair-mend.c
  *   older.c   tables of an older layout, to be read once
- *   times.c   time stamps of rows
- *   error.c   SQLITE_* to -errno, and the sentences
+ *   times.c  error.c   time stamps of rows; SQLITE_* to -errno, and the sentences
  *
  * Lock order: queue.lock (or being the writer) before kept.lock before pool.lock before
  * version_lock; uses.lock, keeper.lock, keeper.sync_lock and keeper.checkpoint_lock are leaves.
@@ -45,7 +43,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "backend/backend.h"
+#include "backend/feed/feed.h"
 #include "backend/sqlite/store/conn.h"
 #include "backend/sqlite/disk/file.h"
 #include "backend/sqlite/schema/layout.h"
@@ -143,6 +141,8 @@ struct sqlite {
 		unsigned slot;		 /* in it */
 		uint64_t number;	 /* of this mount, never used again in the store; 0: none */
 		_Atomic uint64_t cursor; /* notes so far are known here */
+		uint64_t cursor_before;	 /* as of the last transaction that had any to wait for */
+		struct feed_notes waiting; /* the writer's: those of others that it had read then */
 		bool shared;	  /* the writer's: there were others at the last transaction */
 		int64_t sweep_at; /* the keeper's: when to look for mounts that have ended */
 		uint64_t asked;	  /* the same: how often it was asked for its snapshot */
