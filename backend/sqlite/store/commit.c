@@ -89,8 +89,7 @@ static int judge_batch(struct transaction *transaction, const struct backend_bat
 		return 0;
 	for (size_t i = 0; r == 0 && i < batch->count; i++) {
 		if (transaction->waiting->any)
-			r = feed_judge(transaction->waiting, &state, &batch->ops[i],
-				       batch->append);
+			r = feed_judge(transaction->waiting, &state, &batch->ops[i], batch->append);
 		if (r == 0 && changes)
 			r = sqlite_changes_judge(transaction->conn, &batch->ops[i]);
 	}
