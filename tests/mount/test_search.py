@@ -24,7 +24,7 @@ from harness import TABLE, is_sanitized, need_root, read, same, tool, write
 from places import Place
 
 everywhere = places.everywhere(Place)
-WORDS = harness.rounds("SESSFS_WORDS", 60, 300)
+WORDS = harness.rounds("SESSFS_WORDS", 45, 300)
 MEGABYTES = int(os.environ.get("SESSFS_SEARCH_MB", "1"))
 SEED = os.environ.get("SESSFS_SEED", "20261125")
 

@@ -19,8 +19,8 @@ import crowd
 import harness
 from harness import INSERT, TABLE, eventually, read, rounds, same, shell, tool, write
 
-READS = rounds("SESSFS_READS", 60, 6_500)
-SQL_READS = rounds("SESSFS_READS", 60, 20_000)  # of which one in 100,000 may be wrong
+READS = rounds("SESSFS_READS", 45, 6_500)
+SQL_READS = rounds("SESSFS_READS", 45, 20_000)  # of which one in 100,000 may be wrong
 SEED = int(os.environ.get("SESSFS_SEED") or time.time_ns() % 1_000_000)
 SAVERS = 2
 SIZES = (79, 200, 4095, 4096, 4097, 10_000, 65_536, 131_072, 200_000)
