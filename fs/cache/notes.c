@@ -233,7 +233,7 @@ void notes_change(struct notes *notes, struct tree *tree, struct inode *inode, e
 		 * writes to an ordinary file is in its pages, which it holds meanwhile. */
 		if ((face == by && (!face->filled || !inode_is_state(inode))) || face->old ||
 		    !(face->shown || (change != CHANGE_ATTR && face->filled) ||
-		      (change == CHANGE_GREW && face_is_read(inode, face))))
+		      (change == CHANGE_GREW && face->open[FACE_READ])))
 			continue;
 		if (!notice)
 			notice = notice_new(notes, tree, inode);

@@ -182,11 +182,16 @@ int tree_stat_face(struct tree *tree, struct inode *inode, unsigned face, pid_t 
 static int show_face(struct tree *tree, struct inode *inode, struct face *face, bool brief,
 		     struct shown *shown)
 {
+	const bool asks = face_is_fresh(face) && inode_is_state(inode) && inode_is_written(inode);
 	int r = stat_face(tree, inode, face, &shown->st, &shown->own);
 
 	/* Of a nodeid that the kernel does not know yet it can be notified of nothing, and it takes
-	 * the size of this answer as right, however late: it asks again where somebody writes. */
-	shown->own |= face_is_fresh(face) && inode_is_state(inode) && inode_is_written(inode);
+	 * the size of this answer as right, however late: it asks again where somebody writes.
+	 * Until it does it is not notified, either: a notice for a nodeid that it has only just
+	 * made has it drop this answer, and so be without a mode and an owner; an open by any user
+	 * but root fails with EACCES then. */
+	shown->own |= asks;
+	face->shown &= !asks;
 	shown->nodeid = inode_nodeid(inode, face->number);
 	shown->brief = brief;
 	if (r == 0)

@@ -1583,6 +1583,36 @@ EveryStore(faces, are_told_once_more_when_the_kernel_does_not_know_them)
 	cr_assert_eq(unlinked("s/l.jsonl"), 0);
 }
 
+/* A notice of a number that the kernel has only just made has it drop what the answer says: the
+ * file has no mode and no owner then. */
+EveryStore(faces, of_what_is_written_are_not_told_of_before_the_kernel_asks_by_them)
+{
+	struct inode *inode = left_by_a_reader(1);
+	struct handle *writer =
+		open_face(inode, face_shown_to(inode, getpid()), O_WRONLY | O_APPEND, getpid());
+	struct handle *reader = NULL;
+	struct shown shown;
+	unsigned face;
+	char notice[32];
+
+	cr_assert_eq(try_face(inode, face_of(writer), O_RDONLY, READER, &reader), -ESTALE);
+	shown = shown_to(inode, READER);
+	face = nodeid_face(shown.nodeid);
+	cr_assert_neq(face, face_of(writer));
+	snprintf(notice, sizeof(notice), "forget %u@", face);
+	cr_expect(shown.own, "the kernel asks before it relies on the answer");
+	told(inode);
+	cr_assert_eq(handle_write(world_tree, writer, getpid(), 2, BYTES("2\n")), 2);
+	cr_expect_null(strstr(told(inode), notice));
+	cr_expect_eq(size_by(inode, face), 4);
+	cr_assert_eq(handle_write(world_tree, writer, getpid(), 4, BYTES("3\n")), 2);
+	cr_expect_not_null(strstr(told(inode), notice));
+	release(writer);
+	forget(inode);
+	stop_watching();
+	cr_assert_eq(unlinked("s/l.jsonl"), 0);
+}
+
 static pthread_t second_append;
 static atomic_bool has_appended;
 
