@@ -86,7 +86,7 @@ static void face_size(struct inode *inode, struct face *face, struct stat *st, b
 {
 	uint64_t size = (uint64_t)st->st_size;
 
-	*ret_own = face->open[FACE_WRITE] != 0;
+	*ret_own |= face->open[FACE_WRITE] != 0;
 	if (face->old) {
 		size = face->old->stage.size;
 		/* A thread that asks by the name must ask again. */
@@ -109,15 +109,21 @@ static void face_size(struct inode *inode, struct face *face, struct stat *st, b
 static int stat_face(struct tree *tree, struct inode *inode, struct face *face,
 		     struct stat *ret_stat, bool *ret_own)
 {
+	/* The kernel may have just forgotten what nobody has open, and make it anew for this answer.
+	 * A notice then has it drop the answer, and so be without a mode and an owner; if another
+	 * one comes before it has asked, an open by any user but root fails with EACCES.  So while
+	 * somebody writes it asks each time, and is not notified. */
+	const bool asks = inode_is_state(inode) && inode_is_written(inode) &&
+			  !face->open[FACE_READ] && !face->open[FACE_WRITE];
 	int r = inode_stat_fresh(tree, inode, ret_stat);
 
-	*ret_own = false;
+	*ret_own = asks;
 	if (r == 0 && inode_is_state(inode))
 		face_size(inode, face, ret_stat, ret_own);
-	/* Of an ordinary file, too: a rename may make it a state file.  And also an answer that
+	/* Of an ordinary file, too: a rename may make it a state file.  And also another answer that
 	 * must not be cached: the kernel may apply it long after others have asked again. */
 	if (r == 0)
-		face->shown = true;
+		face->shown |= !asks;
 	return r;
 }
 
@@ -186,10 +192,7 @@ static int show_face(struct tree *tree, struct inode *inode, struct face *face, 
 	int r = stat_face(tree, inode, face, &shown->st, &shown->own);
 
 	/* Of a nodeid that the kernel does not know yet it can be notified of nothing, and it takes
-	 * the size of this answer as right, however late: it asks again where somebody writes.
-	 * Until it does it is not notified, either: a notice for a nodeid that it has only just
-	 * made has it drop this answer, and so be without a mode and an owner; an open by any user
-	 * but root fails with EACCES then. */
+	 * the size of this answer as right, however late: it asks again where somebody writes. */
 	shown->own |= asks;
 	face->shown &= !asks;
 	shown->nodeid = inode_nodeid(inode, face->number);

@@ -1585,7 +1585,7 @@ EveryStore(faces, are_told_once_more_when_the_kernel_does_not_know_them)
 
 /* A notice of a number that the kernel has only just made has it drop what the answer says: the
  * file has no mode and no owner then. */
-EveryStore(faces, of_what_is_written_are_not_told_of_before_the_kernel_asks_by_them)
+EveryStore(faces, of_what_is_written_are_not_told_of_before_they_are_open)
 {
 	struct inode *inode = left_by_a_reader(1);
 	struct handle *writer =
@@ -1606,7 +1606,13 @@ EveryStore(faces, of_what_is_written_are_not_told_of_before_the_kernel_asks_by_t
 	cr_expect_null(strstr(told(inode), notice));
 	cr_expect_eq(size_by(inode, face), 4);
 	cr_assert_eq(handle_write(world_tree, writer, getpid(), 4, BYTES("3\n")), 2);
+	cr_expect_null(strstr(told(inode), notice));
+	cr_assert_eq(try_face(inode, face, O_RDONLY, READER, &reader), 0);
+	cr_expect_eq(size_by(inode, face), 6);
+	told(inode);
+	cr_assert_eq(handle_write(world_tree, writer, getpid(), 6, BYTES("4\n")), 2);
 	cr_expect_not_null(strstr(told(inode), notice));
+	release(reader);
 	release(writer);
 	forget(inode);
 	stop_watching();
@@ -1845,7 +1851,7 @@ EveryStore(faces, that_the_kernel_does_not_know_yet_are_asked_for_again_beside_a
 	struct handle *writer = lead_a_reader(&inode);
 
 	cr_expect(shown_to(inode, READER).own);
-	cr_expect(!shown_to(inode, READER).own, "it is on its way there");
+	cr_expect(shown_to(inode, READER).own, "it is on its way there, and nobody has it open");
 	release(writer);
 	forget(inode);
 }
