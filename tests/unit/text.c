@@ -207,6 +207,44 @@ Test(text, a_message_that_grows_is_shown_once)
 		  "%.*s", (int)shown.size, shown.data);
 }
 
+/* Claude Code notes what a person said while the model was at work beside what it notes itself. */
+Test(text, what_a_person_says_in_the_middle_of_a_turn_is_said)
+{
+	static const char to_client[] =
+		"{\"type\":\"queue-operation\",\"operation\":\"remove\",\"sessionId\":\"s\","
+		"\"content\":\"also this\",\"reason\":\"absorbed_mid_turn\"}";
+	static const char said[] =
+		"{\"attachment\":{\"type\":\"queued_command\",\"prompt\":[{\"type\":\"text\","
+		"\"text\":\"also this\"}],\"commandMode\":\"prompt\"},\"type\":\"attachment\","
+		"\"rendered\":[{\"content\":[{\"type\":\"text\",\"text\":\"x\"}]}],"
+		"\"renderedRole\":\"system\",\"sessionId\":\"s\"}";
+	static const char by_person[] =
+		"{\"type\":\"attachment\",\"attachment\":{\"type\":\"queued_command\",\"prompt\":"
+		"\"also this\",\"commandMode\":\"prompt\",\"origin\":{\"kind\":\"human\"}},"
+		"\"sessionId\":\"s\"}";
+
+	EXPECT_TALK(to_client, 5, false);
+	EXPECT_SHOWN(said, "user\n    also this\n\n");
+	EXPECT_SHOWN(by_person, "user\n    also this\n\n");
+	EXPECT_TALK("{\"type\":\"attachment\",\"attachment\":{\"type\":\"queued_command\","
+		    "\"prompt\":\"x\",\"commandMode\":\"prompt\",\"origin\":{\"kind\":"
+		    "\"coordinator\"}},\"sessionId\":\"s\"}",
+		    5, false);
+	EXPECT_TALK("{\"type\":\"attachment\",\"attachment\":{\"type\":\"queued_command\","
+		    "\"prompt\":\"x\",\"commandMode\":\"prompt\",\"isMeta\":true},"
+		    "\"sessionId\":\"s\"}",
+		    5, false);
+	EXPECT_TALK("{\"type\":\"attachment\",\"attachment\":{\"type\":\"queued_command\","
+		    "\"prompt\":\"<task-notification>x\",\"commandMode\":\"prompt\"}}",
+		    5, false);
+	EXPECT_TALK("{\"type\":\"attachment\",\"attachment\":{\"type\":\"queued_command\","
+		    "\"prompt\":\"x\",\"commandMode\":\"task-notification\"},"
+		    "\"sessionId\":\"s\"}",
+		    5, false);
+	/* Of Kimi Code. */
+	EXPECT_TALK("{\"type\":\"config.update\",\"cwd\":\"/x\"}", 0, false);
+}
+
 /* ---- One line ---- */
 
 Test(text, a_line_has_a_heading_and_its_words)
