@@ -4,6 +4,7 @@
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "backend/base/cleanup.h"
 #include "backend/base/utf8.h"
@@ -374,6 +375,31 @@ Test(text, depth_costs_no_stack)
 	cr_assert_eq(buf_append(&line, "}", sizeof("}")), 0);
 	show(line.data, &shown);
 	cr_expect_gt(shown.size, 0);
+}
+
+Test(text, a_long_word_that_is_folded_takes_no_longer_than_one_that_is_not)
+{
+	enum { LONG = 256 << 10, TIMES = 20 };
+	static const char *const begins[] = {
+		"{\"role\":\"user\",\"content\":\"",
+		"{\"role\":\"tool\",\"content\":\"",
+	};
+	clock_t took[2];
+
+	for (size_t i = 0; i < ARRAY_SIZE(begins); i++) {
+		_cleanup_(buf_done) struct buf line = { 0 }, shown = { 0 };
+
+		cr_assert_eq(buf_append_str(&line, begins[i]), 0);
+		for (int j = 0; j < LONG; j++)
+			cr_assert_eq(buf_append_byte(&line, 'x'), 0);
+		cr_assert_eq(buf_append(&line, "\"}", sizeof("\"}")), 0);
+		took[i] = clock();
+		show(line.data, &shown);
+		took[i] = clock() - took[i];
+		cr_expect_gt(shown.size, 0);
+	}
+	cr_expect_lt(took[1], TIMES * took[0] + CLOCKS_PER_SEC / 4, "%ld, and %ld", (long)took[1],
+		     (long)took[0]);
 }
 
 /* ---- Titles and words ---- */
