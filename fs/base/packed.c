@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 #ifdef HAVE_LIBZSTD
 #include <zstd.h>
 #endif
@@ -72,7 +73,7 @@ struct unpacking {
 	int result; /* of fn, or an error */
 };
 
-enum { WINDOW_LOG_MOST = 25, BLOCK = 128 * 1024 };
+enum { WINDOW_LOG_MOST = 25, BLOCK = 128 * 1024, LINE_MOST = 64 << 20 };
 
 /* Whole lines, and at the end the last one. */
 static void take_lines(struct unpacking *unpacking, bool ends)
@@ -107,7 +108,10 @@ static int on_chunk(void *arg, int64_t chunk, struct bytes data)
 			break;
 		}
 		unpacking->lines.size += out.pos;
-		take_lines(unpacking, false);
+		if (memchr(out.dst, '\n', out.pos))
+			take_lines(unpacking, false);
+		if (unpacking->result == 0 && unpacking->lines.size > LINE_MOST)
+			unpacking->result = -EBADMSG;
 	}
 	return unpacking->result;
 }

@@ -32,6 +32,12 @@ struct fork_home {
 	struct buf name;
 };
 
+/* A directory above a home that is not there: it gets the mode and owner of the old one. */
+struct fork_missing {
+	struct buf path;    /* of the home */
+	struct inode *like; /* counted */
+};
+
 struct forking {
 	struct tree *tree;
 	const struct history_fork *fork;
@@ -285,21 +291,89 @@ static int copy_below(struct forking *forking, uint64_t dir, const struct backen
 	return MIN(r, 0);
 }
 
-static int copy_home(struct forking *forking, const struct backend_node *node)
+/* Whether one name of two paths is another one, at the most. */
+static bool is_alike(struct bytes a, struct bytes b)
 {
-	struct fork_home *home = &forking->home[forking->count];
-	_cleanup_(buf_done) struct buf name = { 0 };
-	struct view *view = &forking->view;
-	struct backend_node to, *placed = &forking->placed[forking->count];
-	struct inode *there;
-	uint64_t id;
-	int r = inode_get_dir(forking->tree, view, node->parent, &home->parent);
+	unsigned others = 0;
+	bool more = true;
+
+	while (more) {
+		struct bytes name_a, name_b;
+
+		more = names_cut(&a, &name_a);
+		if (names_cut(&b, &name_b) != more)
+			return false;
+		others += !bytes_equal(name_a, name_b);
+	}
+	return others <= 1;
+}
+
+/* The path of a directory of the new session: the one that the layout gives to its id. */
+static int path_anew(const struct tree *tree, const struct history_fork *fork, struct buf *ret_path)
+{
+	const struct bytes to = part_of(tree, fork->to), old = part_of(tree, fork->session);
+	_cleanup_(buf_done) struct buf id = { 0 }, from = { 0 };
+	int r = buf_append(&id, fork->session.data, fork->session.size - old.size);
 
 	if (r == 0)
-		r = ASK(view, entry_name, node->parent, node->entry, &name);
+		r = buf_append_bytes(&id, to);
 	if (r == 0)
-		r = rename_home(forking->tree, forking->fork, buf_bytes(&name), &home->name);
-	forking->count += home->parent != NULL;
+		r = layout_session(tree->layout, buf_bytes(&id), ret_path);
+	if (r == 0)
+		r = layout_session(tree->layout, fork->session, &from);
+	/* An id that its client would not have has its place by another pattern. */
+	if (r == 0 && !is_alike(buf_bytes(&from), buf_bytes(ret_path)))
+		r = -EINVAL;
+	return r;
+}
+
+/* Where the copy of a home comes.  -ENOTDIR: the directory of *missing is to be made first. */
+static int find_new_home(struct forking *forking, const struct backend_node *node,
+			 struct fork_missing *missing)
+{
+	struct fork_home *home = &forking->home[forking->count];
+	_cleanup_(buf_done) struct buf name = { 0 }, path = { 0 };
+	const struct history_fork *fork = forking->fork;
+	struct tree *tree = forking->tree;
+	struct view *view = &forking->view;
+	struct inode *parent;
+	struct bytes base;
+	int r = inode_get_dir(tree, view, node->parent, &parent);
+
+	if (r < 0)
+		return r;
+	home->parent = parent;
+	forking->count++;
+	if (!tree->layout || !S_ISDIR(node->mode)) {
+		r = ASK(view, entry_name, node->parent, node->entry, &name);
+		return r < 0 ? r : rename_home(tree, fork, buf_bytes(&name), &home->name);
+	}
+	r = path_anew(tree, fork, &path);
+	if (r == 0)
+		r = path_parent(tree, view, buf_bytes(&path), &home->parent, &base);
+	if (r == 0) {
+		inode_forget(tree, parent, 1);
+		return buf_append_bytes(&home->name, base);
+	}
+	if (r != -ENOENT)
+		return r;
+	r = buf_append_bytes(&missing->path, buf_bytes(&path));
+	if (r < 0)
+		return r;
+	missing->like = inode_ref(tree, parent);
+	return -ENOTDIR;
+}
+
+static int copy_home(struct forking *forking, const struct backend_node *node,
+		     struct fork_missing *missing)
+{
+	struct fork_home *home = &forking->home[forking->count];
+	struct backend_node to, *placed = &forking->placed[forking->count];
+	struct view *view = &forking->view;
+	struct inode *there;
+	uint64_t id;
+	int r = find_new_home(forking, node, missing);
+
 	if (r == 0)
 		r = is_wanted(forking, node);
 	if (r <= 0)
@@ -315,13 +389,14 @@ static int copy_home(struct forking *forking, const struct backend_node *node)
 	if (placed->kind != node->kind)
 		return -EINVAL;
 	to = *placed;
+	to.parent = home->parent->ino;
 	forking->session = to.session;
 	r = copy_node(forking, node, &to, buf_bytes(&home->name));
 	return r == 0 && S_ISDIR(node->mode) ? copy_below(forking, node->ino, &to) : r;
 }
 
-static int fork_once(struct tree *tree, const struct history_fork *fork, struct notes *notes,
-		     uint64_t *ret_rows)
+static int fork_once(struct tree *tree, const struct history_fork *fork,
+		     struct fork_missing *missing, struct notes *notes, uint64_t *ret_rows)
 {
 	_cleanup_(forking_done) struct forking forking = { .tree = tree,
 							   .fork = fork,
@@ -338,7 +413,7 @@ static int fork_once(struct tree *tree, const struct history_fork *fork, struct 
 	if (r == 0 && (!homes.count || homes.count > HOMES - 1))
 		r = homes.count ? -E2BIG : -ENOENT;
 	for (size_t i = 0; r == 0 && i < homes.count; i++)
-		r = copy_home(&forking, &homes.item[i].node);
+		r = copy_home(&forking, &homes.item[i].node, missing);
 	view_end(&forking.view);
 	for (size_t i = 0; r == 0 && i < forking.count; i++)
 		r = changed_dirs_add(&parents, forking.home[i].parent,
@@ -360,10 +435,25 @@ static int fork_once(struct tree *tree, const struct history_fork *fork, struct 
 	return 0;
 }
 
+static int make_missing(struct tree *tree, struct fork_missing *missing)
+{
+	struct inode *dir;
+	struct bytes name;
+	int r = tree_make_above(tree, buf_bytes(&missing->path), missing->like, &dir, &name);
+
+	if (r == 0)
+		inode_forget(tree, dir, 1);
+	inode_forget(tree, missing->like, 1);
+	buf_done(&missing->path);
+	*missing = (struct fork_missing){ 0 };
+	return r;
+}
+
 int tree_fork(struct tree *tree, const struct history_fork *fork, uint64_t *ret_rows)
 {
 	const size_t own = layout_own_id(tree->layout, fork->session);
 	struct history_fork parts = *fork;
+	struct fork_missing missing = { 0 };
 	struct notes notes = { 0 };
 	int r;
 
@@ -379,7 +469,11 @@ int tree_fork(struct tree *tree, const struct history_fork *fork, uint64_t *ret_
 		return -EROFS;
 	if (!tree->backend->ops->history)
 		return -EOPNOTSUPP;
-	r = TREE_RETRY(tree, fork_once(tree, &parts, &notes, ret_rows));
+	do {
+		r = missing.like ? make_missing(tree, &missing) : 0;
+		if (r == 0)
+			r = TREE_RETRY(tree, fork_once(tree, &parts, &missing, &notes, ret_rows));
+	} while (missing.like);
 	notes_send(&notes, tree, NOTIFY_LATER);
 	return r;
 }

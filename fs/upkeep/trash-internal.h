@@ -44,6 +44,11 @@ void changed_dirs_done(struct changed_dirs *dirs);
 /* fork.c: an order behind its first word. */
 int fork_order(struct tree *tree, struct bytes order);
 
+/* trash-return.c: the directory in which a path has its last name, counted; -ENOENT: one on the way
+ * is not there, -EEXIST: one is a file.  The name is part of the path. */
+int path_parent(struct tree *tree, struct view *view, struct bytes path, struct inode **ret_dir,
+		struct bytes *ret_name);
+
 /* trash.c */
 
 /* An operation under trash_lock that returns -EAGAIN is tried again until each mount has said what

@@ -82,11 +82,11 @@ static int find_trashed(struct view *view, struct group *group)
 	return r < 0 ? r : group->count ? 0 : -ENOENT;
 }
 
-/* The directory that it was in; -ENOENT: one on the way is not there any more. */
-static int find_parent(struct tree *tree, struct view *view, struct trashed *trashed)
+int path_parent(struct tree *tree, struct view *view, struct bytes path, struct inode **ret_dir,
+		struct bytes *ret_name)
 {
 	struct inode *dir = inode_ref(tree, tree->root), *below;
-	struct bytes path = trashed->item.name, name;
+	struct bytes name;
 	uint64_t id;
 	int r = 0;
 
@@ -102,8 +102,8 @@ static int find_parent(struct tree *tree, struct view *view, struct trashed *tra
 		inode_forget(tree, dir, 1);
 		return r;
 	}
-	trashed->parent = dir;
-	trashed->base = path;
+	*ret_dir = dir;
+	*ret_name = path;
 	return 0;
 }
 
@@ -290,7 +290,7 @@ static int judge_undo(struct tree *tree, struct view *view, struct group *group,
 	for (size_t i = 0; r == 0 && i < group->count; i++) {
 		struct trashed *trashed = &group->item[i];
 
-		r = find_parent(tree, view, trashed);
+		r = path_parent(tree, view, trashed->item.name, &trashed->parent, &trashed->base);
 		if (r == -ENOENT)
 			return buf_append_bytes(missing, trashed->item.name) < 0 ? -ENOMEM :
 										   -ENOTDIR;

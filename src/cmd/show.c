@@ -420,7 +420,8 @@ static int add_found(void *arg, struct bytes path, bool is_dir)
 /* As it is, or with the end of a list or a document; or by the id of a session. */
 static int find_path(struct show *show, const char *store)
 {
-	static const char *const ends[] = { "", ".jsonl", ".json", ".jsonl" PACKED_SUFFIX };
+	static const char *const ends[] = { "", ".jsonl", ".json", ".jsonl" PACKED_SUFFIX,
+					    PACKED_SUFFIX };
 	_cleanup_(freep) char *clean = NULL;
 	struct stat st;
 	int r = access_clean(show->path, &clean);

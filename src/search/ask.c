@@ -76,7 +76,7 @@ static int add_quoted(struct bytes said, bool begins, struct buf *out)
 static int match_of(const struct search_question *question, struct buf *match)
 {
 	_cleanup_(buf_done) struct buf said = { 0 };
-	int r = 0;
+	int r = buf_append_str(match, question->all ? "(" : "talk : (");
 
 	for (char *const *word = question->words; r == 0 && *word; word++) {
 		struct bytes text = bytes_str(*word);
@@ -91,7 +91,7 @@ static int match_of(const struct search_question *question, struct buf *match)
 		if (r == 0)
 			r = add_quoted(buf_bytes(&said), begins, match);
 	}
-	return r;
+	return r < 0 ? r : buf_append_byte(match, ')');
 }
 
 static int said_find(struct asking *asking, struct bytes match, int64_t most)
@@ -212,10 +212,9 @@ static int choose(struct asking *asking, const struct found *found)
 	if (r <= 0 || index_column(index, text, 2) < question->since)
 		return MIN(r, 0);
 	role = index_column_bytes(index, text, 3);
-	if (question->all && bytes_starts_with(role, BYTES(SEARCH_NO_TALK)))
+	if (bytes_starts_with(role, BYTES(SEARCH_NO_TALK)))
 		role = bytes_make(role.data + 1, role.size - 1);
-	if (bytes_starts_with(role, BYTES(SEARCH_NO_TALK)) ||
-	    (question->role && !bytes_equal(role, bytes_str(question->role))))
+	if (question->role && !bytes_equal(role, bytes_str(question->role)))
 		return 0;
 	chosen.item = index_column(index, text, 1);
 	r = find_place(asking, index_column(index, text, 0), &chosen.place);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The file of the index: the words (FTS5, without the texts themselves), and which item each is of.
+ * Those of what nobody has said are in a column of their own, so that those of talk are found as
+ * quickly as if there were no others.
  *
  * One process has it at a time: it locks the file before the update and until it has its answer.
  * An update is one transaction of SQLite, so a process that is killed in the middle leaves the
@@ -34,7 +36,7 @@ static const char schema[] =
 	"CREATE TABLE item (id INTEGER PRIMARY KEY, key INTEGER NOT NULL, item INTEGER NOT NULL, "
 	"made INTEGER NOT NULL, role TEXT NOT NULL);"
 	"CREATE INDEX item_key ON item (key);"
-	"CREATE VIRTUAL TABLE said USING fts5 (words, content='', "
+	"CREATE VIRTUAL TABLE said USING fts5 (talk, notes, content='', "
 	"tokenize='unicode61 remove_diacritics 2');"
 	"INSERT INTO said (said, rank) VALUES ('hashsize', 8388608);";
 
@@ -57,7 +59,7 @@ static const char *const texts[INDEX_TEXTS] = {
 			   "VALUES (?1, ?2, ?3, ?4, ?5)",
 	[INDEX_ITEM_DROP] = "DELETE FROM item WHERE key = ?1",
 	[INDEX_ITEM_GET] = "SELECT key, item, made, role FROM item WHERE id = ?1",
-	[INDEX_SAID_ADD] = "INSERT INTO said (rowid, words) VALUES (?1, ?2)",
+	[INDEX_SAID_ADD] = "INSERT INTO said (rowid, talk, notes) VALUES (?1, ?2, ?3)",
 	[INDEX_SAID_FIND] = "SELECT rowid, score(said) FROM said WHERE said MATCH ?1 "
 			    "ORDER BY rowid DESC LIMIT ?2",
 };

@@ -58,7 +58,7 @@ static int identity_of(const char *name, const char *table, struct backend *back
 		return r;
 	if (backend_has_path(name) && stat(name, &st) < 0)
 		return -errno;
-	r = buf_printf(identity, "5 %s %s %ju %ju %" PRId64, name, table ? table : "",
+	r = buf_printf(identity, "6 %s %s %ju %ju %" PRId64, name, table ? table : "",
 		       (uintmax_t)st.st_dev, (uintmax_t)st.st_ino, root.btime);
 	backend_node_done(&root);
 	return r;

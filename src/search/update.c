@@ -35,13 +35,16 @@ static int add_item(struct updating *updating, int64_t item, int64_t made)
 	struct index *index = updating->index;
 	/* Numbers only rise: the words of removed items stay in the index. */
 	const int64_t id = index->dead + ++index->alive;
+	const struct index_value words = index_string(buf_bytes(&updating->said));
+	const struct index_value none = index_string(BYTES(""));
+	const bool talk = !bytes_starts_with(buf_bytes(&updating->role), BYTES(SEARCH_NO_TALK));
 	int r = INDEX_ASK(index, INDEX_ITEM_ADD, index_number(id), index_number(updating->key),
 			  index_number(item), index_number(made),
 			  index_string(buf_bytes(&updating->role)));
 
 	return r < 0 ? r :
-		       INDEX_ASK(index, INDEX_SAID_ADD, index_number(id),
-				 index_string(buf_bytes(&updating->said)));
+		       INDEX_ASK(index, INDEX_SAID_ADD, index_number(id), talk ? words : none,
+				 talk ? none : words);
 }
 
 static int on_row(void *arg, int64_t index, struct backend_times times, struct bytes data)

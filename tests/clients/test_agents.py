@@ -4,9 +4,9 @@
 and its session is listed, resumed, shown, found, forked, deleted and had back (make check-clients).
 
 They come by npm in the versions named here, into a folder that is theirs alone: SESSFS_CLIENTS,
-which stays, or a temporary one; SESSFS_NODE is a node for those that want a newer one than there
-is.  With SESSFS_TRANSCRIPTS, what they wrote is left there.  Skipped where npm or a client is not
-to be had.
+which stays, or a temporary one, and so does a node for those that want a newer one than there is,
+unless SESSFS_NODE names the folder of one.  With SESSFS_TRANSCRIPTS, what they wrote is left there.
+Skipped where npm or a client is not to be had.
 """
 
 import contextlib
@@ -31,12 +31,15 @@ from harness import Skip, need_tool, read, same, tool, write  # noqa: E402
 from model import Model  # noqa: E402
 
 TURN = 600  # seconds after which a client hangs
+NODE = "24.9.0"
 
 
 class Client:
     """name, package and layout; what it is told of the model; its commands."""
 
     modules = None  # where npm has put it
+    wants_node = (0,)  # this version or a later one
+    node = os.environ.get("SESSFS_NODE")  # the folder of the one it gets; None: there is one
     goes_on_without = False  # its database, which is an index of its transcripts
     keeps = True  # sessions are in files that sessfs keep knows
     said = None  # where what was said is, if not in the transcript
@@ -72,8 +75,8 @@ class Client:
         for folder in (self.work(), room):
             os.makedirs(folder, exist_ok=True)
         kept = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
-        if "SESSFS_NODE" in os.environ:
-            kept["PATH"] = os.environ["SESSFS_NODE"] + ":" + kept["PATH"]
+        if self.node:
+            kept["PATH"] = self.node + ":" + kept["PATH"]
         return {"cwd": self.work(), "env": {**kept, "HOME": self.home, "TMPDIR": room,
                                             "NO_COLOR": "1", **self.environment()}}
 
@@ -236,6 +239,7 @@ class Gemini(Client):
 
 class Pi(Client):
     name, package, binary = "pi", "@earendil-works/pi-coding-agent@1.6.0", "pi"
+    wants_node = (22, 19)
     transcripts = "pi/sessions/*/*.jsonl"
     own_id = 36
     lists_ids = False
@@ -308,6 +312,7 @@ class Qwen(Client):
 
 class Kimi(Client):
     name, package, binary = "kimi", "@moonshot-ai/kimi-code@2.1.0", "kimi"
+    wants_node = (22, 19)
     transcripts = "kimi/sessions/*/*/agents/main/wire.jsonl"
 
     def prepare(self):
@@ -467,19 +472,40 @@ class OpenCodeToday(OpenCode):
     keeps = False
 
 
+def npm_install(folder, package):
+    # What the package's own installer leaves there stays beside it.
+    room = os.path.join(folder, "tmp")
+    os.makedirs(room, exist_ok=True)
+    done = tool("npm", "install", "--prefix", folder, "--no-audit", "--no-fund", package,
+                check=False, env={**os.environ, "TMPDIR": room})
+    if done.returncode:
+        raise Skip(f"{package} is not to be had: {done.stderr.decode()[-200:]}")
+
+
+def node_for(client):
+    """The folder of a node that is new enough."""
+    said = tool(os.path.join(client.node or "", "node"), "--version").stdout.decode().strip()
+    if tuple(map(int, re.findall(r"\d+", said))) >= client.wants_node:
+        return client.node
+    wanted = ".".join(map(str, client.wants_node))
+    machine = {"x86_64": "x64", "aarch64": "arm64"}.get(os.uname().machine)
+    if client.node or not machine:
+        raise Skip(f"{client.package} wants node {wanted}, and here it is {said}")
+    folder = os.path.join(os.environ["SESSFS_CLIENTS"], "node")
+    found = os.path.join(folder, "node_modules", f"node-linux-{machine}", "bin")
+    if not os.path.exists(os.path.join(found, "node")):
+        npm_install(folder, f"node-linux-{machine}@{NODE}")
+    return found
+
+
 def install(client):
     need_tool("npm")
     need_tool("node")
+    client.node = node_for(client)
     folder = os.path.join(os.environ["SESSFS_CLIENTS"], client.__name__.lower())
     client.modules = os.path.join(folder, "node_modules")
     if not os.path.isdir(client.modules):
-        # What the package's own installer leaves there stays beside it.
-        room = os.path.join(folder, "tmp")
-        os.makedirs(room, exist_ok=True)
-        done = tool("npm", "install", "--prefix", folder, "--no-audit", "--no-fund",
-                    client.package, check=False, env={**os.environ, "TMPDIR": room})
-        if done.returncode:
-            raise Skip(f"{client.package} is not to be had: {done.stderr.decode()[-200:]}")
+        npm_install(folder, client.package)
 
 
 def asked_texts(model):

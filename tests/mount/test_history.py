@@ -390,6 +390,9 @@ FORKED = {
                  "session_{0}/agents/agent_x/messages/message_0.json": '{{"message_id":0}}'}),
     "strands+pi": (("conversation-a", "conversation-b"),
                    {"session/{0}/scopes/agent/x/snapshots/snapshot_latest.json": "{{}}"}),
+    "strands+claude": (("conversation-a", "conversation-b"),
+                       {"{0}/scopes/agent/x/snapshots/snapshot_latest.json":
+                        '{{"scope":{{"sessionId":"{0}"}}}}'}),
     "harness": (("conversation-a", "conversation-b"),
                 {"agents/x/sessions/{0}.jsonl": '{{"role":"user"}}\n',
                  "agents/x/sessions/{0}.log.jsonl": '{{"sessionId":"{0}"}}\n'}),
@@ -430,6 +433,44 @@ def test_a_fork_has_the_names_and_the_records_that_its_client_looks_for(box):
                                            for path in expected(name)), f"{client}: all of it goes")
         mount.check()
         mount.stop()
+
+
+def test_a_fork_of_snapshots_in_the_store_itself_has_a_folder_of_its_own(box):
+    mount = box.mount(options=["layout=strands"])
+    below = "scopes/agent/op/snapshots/snapshot_latest.json"
+
+    def has(name, data):
+        same(read(mount.at(name, below)), data, name)
+
+    for name in ("op", "scopes", "a b"):
+        os.makedirs(os.path.dirname(mount.at(name, below)), mode=0o700)
+        write(mount.at(name, below), b'{"is": "old"}')
+    os.chmod(mount.at("op"), 0o711)
+    write(mount.at("op/note.txt"), b"no part of it")
+    first = moment()
+    write(mount.at("op", below), b'{"is": "new"}')
+    do(box, "fork", mount.store, "scopes:op", "new")
+    do(box, "fork", f"--at={first}", mount.store, "scopes:op", "scopes:old")
+    do(box, "fork", mount.store, "scopes:scopes", "other")
+    do(box, "fork", mount.store, "scopes:a b", "b c")
+    for name in ("op", "new"):
+        has(name, b'{"is": "new"}')
+        same(os.stat(mount.at(name)).st_mode & 0o777, 0o711, f"mode of {name}")
+    for name in ("old", "scopes", "other", "a b", "b c"):
+        has(name, b'{"is": "old"}')
+    same(os.listdir(mount.at("new")), ["scopes"], "all of it")
+    ids = sorted(name for name, in mount.sql(f"SELECT DISTINCT session_id FROM {TABLE}"))
+    same(ids, [b"scopes:" + name for name in
+               (b"a b", b"b c", b"new", b"old", b"op", b"other", b"scopes")], "sessions")
+    # What is there is not replaced, and what would be another kind of session is none.
+    for name in ("new", "session_x"):
+        do(box, "fork", mount.store, "scopes:op", name, status=1)
+    os.mkdir(mount.at("empty"))
+    do(box, "fork", mount.store, "scopes:op", "empty")
+    has("empty", b'{"is": "new"}')
+    same(sorted(os.listdir(mount.path)),
+         ["a b", "b c", "empty", "new", "old", "op", "other", "scopes"], "at the root")
+    mount.check()
 
 
 def bytes_of(store):

@@ -10,6 +10,7 @@ import random
 import shutil
 import sqlite3
 import stat
+import sys
 import tarfile
 import time
 
@@ -481,7 +482,7 @@ def test_a_packed_transcript_is_its_session(box):
     same(keys(mount), [], "rows")
     same(listed(box, mount.store), [ROLLOUT + ".zst"], "sessions")
     talk = read(os.path.join(TALK, "talk"))
-    for name in (ROLLOUT + ".zst", PACKED_ID):
+    for name in (ROLLOUT + ".zst", ROLLOUT, PACKED_ID):
         same(do(box, "show", mount.store, name).stdout, talk, f"show {name}")
     view = os.path.join(os.path.dirname(path), "@role=user", os.path.basename(path))
     same([json.loads(line)["payload"]["content"][0]["text"] for line in read(view).splitlines()],
@@ -558,6 +559,28 @@ def test_a_packed_transcript_that_is_damaged_is_read_as_far_as_it_goes(box):
     do(box, "show", mount.store, PACKED_ID)
     same(read(path), b"no zstd at all", "its bytes")
     mount.check()
+
+
+# The peak of a child that began in a small process.
+MEMORY = """import resource, subprocess, sys
+status = subprocess.call(sys.argv[1:])
+print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss, file=sys.stderr)
+sys.exit(status)
+"""
+
+
+def test_a_packed_transcript_with_a_line_without_end_is_read_up_to_it_in_little_memory(box):
+    mount = box.mount(options=layout("codex"))
+    path = packed(box, mount)
+    pack = "{ cat %s; head -c 1G /dev/zero | tr '\\0' x; } | zstd -q > %s"
+    tool("sh", "-c", pack % (os.path.join(TALK, "transcript.jsonl"), path))
+    mount.stop()
+    for verb in (["show", mount.store, PACKED_ID], ["search", mount.store, "birch"],
+                 ["sessions", "--titles", mount.store]):
+        done = tool(sys.executable, "-c", MEMORY, box.program, *verb)
+        same(b"birch" in done.stdout or b"amber" in done.stdout, True, f"{verb}: {done.stdout}")
+        if not harness.is_sanitized(box.program):
+            same(int(done.stderr.split()[-1]) < 256 << 10, True, f"{verb}: {done.stderr}")
 
 
 def test_sessions_are_listed_removed_and_brought_back_by_their_paths(box):

@@ -425,6 +425,22 @@ def test_what_has_gone_hides_nothing_older(box):
         same([hit["session"] for hit in found], ["a"] * int(most), "what is there still")
 
 
+def test_what_clients_note_takes_no_place_among_the_newest_that_are_looked_at(box):
+    place = Place(box, False)
+    put(place, "a/l.jsonl", *(line("fox fox fox") for _ in range(5)))
+    note = {"sessionId": "s", "isMeta": True}
+    put(place, "b/l.jsonl", *(line("", type="user", message={"content": "fox"}, **note)
+                              for _ in range(10010)))
+    put(place, "d/l.jsonl", *(line("fox and what else was said of it") for _ in range(10)))
+    env = {**os.environ, "XDG_CACHE_HOME": cache_of(place)}
+    found = json.loads(place.do("search", "--json", place.store, "fox", env=env))
+    same([hit["session"] for hit in found], ["a"] * 5 + ["d"] * 5, "the best of what was said")
+    same(len(search(place, "fox")), 15, "all that was said")
+    same(len(search(place, "--all", "fox")), 10025, "all of it")
+    same({hit["session"] for hit in json.loads(place.do("search", "--json", "--all", place.store,
+                                                        "fox", env=env))}, {"b"}, "the newest")
+
+
 # The index
 
 

@@ -4,6 +4,7 @@
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "backend/base/cleanup.h"
 #include "backend/base/utf8.h"
@@ -207,6 +208,44 @@ Test(text, a_message_that_grows_is_shown_once)
 		  "%.*s", (int)shown.size, shown.data);
 }
 
+/* Claude Code notes what a person said while the model was at work beside what it notes itself. */
+Test(text, what_a_person_says_in_the_middle_of_a_turn_is_said)
+{
+	static const char to_client[] =
+		"{\"type\":\"queue-operation\",\"operation\":\"remove\",\"sessionId\":\"s\","
+		"\"content\":\"also this\",\"reason\":\"absorbed_mid_turn\"}";
+	static const char said[] =
+		"{\"attachment\":{\"type\":\"queued_command\",\"prompt\":[{\"type\":\"text\","
+		"\"text\":\"also this\"}],\"commandMode\":\"prompt\"},\"type\":\"attachment\","
+		"\"rendered\":[{\"content\":[{\"type\":\"text\",\"text\":\"x\"}]}],"
+		"\"renderedRole\":\"system\",\"sessionId\":\"s\"}";
+	static const char by_person[] =
+		"{\"type\":\"attachment\",\"attachment\":{\"type\":\"queued_command\",\"prompt\":"
+		"\"also this\",\"commandMode\":\"prompt\",\"origin\":{\"kind\":\"human\"}},"
+		"\"sessionId\":\"s\"}";
+
+	EXPECT_TALK(to_client, 5, false);
+	EXPECT_SHOWN(said, "user\n    also this\n\n");
+	EXPECT_SHOWN(by_person, "user\n    also this\n\n");
+	EXPECT_TALK("{\"type\":\"attachment\",\"attachment\":{\"type\":\"queued_command\","
+		    "\"prompt\":\"x\",\"commandMode\":\"prompt\",\"origin\":{\"kind\":"
+		    "\"coordinator\"}},\"sessionId\":\"s\"}",
+		    5, false);
+	EXPECT_TALK("{\"type\":\"attachment\",\"attachment\":{\"type\":\"queued_command\","
+		    "\"prompt\":\"x\",\"commandMode\":\"prompt\",\"isMeta\":true},"
+		    "\"sessionId\":\"s\"}",
+		    5, false);
+	EXPECT_TALK("{\"type\":\"attachment\",\"attachment\":{\"type\":\"queued_command\","
+		    "\"prompt\":\"<task-notification>x\",\"commandMode\":\"prompt\"}}",
+		    5, false);
+	EXPECT_TALK("{\"type\":\"attachment\",\"attachment\":{\"type\":\"queued_command\","
+		    "\"prompt\":\"x\",\"commandMode\":\"task-notification\"},"
+		    "\"sessionId\":\"s\"}",
+		    5, false);
+	/* Of Kimi Code. */
+	EXPECT_TALK("{\"type\":\"config.update\",\"cwd\":\"/x\"}", 0, false);
+}
+
 /* ---- One line ---- */
 
 Test(text, a_line_has_a_heading_and_its_words)
@@ -336,6 +375,31 @@ Test(text, depth_costs_no_stack)
 	cr_assert_eq(buf_append(&line, "}", sizeof("}")), 0);
 	show(line.data, &shown);
 	cr_expect_gt(shown.size, 0);
+}
+
+Test(text, a_long_word_that_is_folded_takes_no_longer_than_one_that_is_not)
+{
+	enum { LONG = 256 << 10, TIMES = 20 };
+	static const char *const begins[] = {
+		"{\"role\":\"user\",\"content\":\"",
+		"{\"role\":\"tool\",\"content\":\"",
+	};
+	clock_t took[2];
+
+	for (size_t i = 0; i < ARRAY_SIZE(begins); i++) {
+		_cleanup_(buf_done) struct buf line = { 0 }, shown = { 0 };
+
+		cr_assert_eq(buf_append_str(&line, begins[i]), 0);
+		for (int j = 0; j < LONG; j++)
+			cr_assert_eq(buf_append_byte(&line, 'x'), 0);
+		cr_assert_eq(buf_append(&line, "\"}", sizeof("\"}")), 0);
+		took[i] = clock();
+		show(line.data, &shown);
+		took[i] = clock() - took[i];
+		cr_expect_gt(shown.size, 0);
+	}
+	cr_expect_lt(took[1], TIMES * took[0] + CLOCKS_PER_SEC / 4, "%ld, and %ld", (long)took[1],
+		     (long)took[0]);
 }
 
 /* ---- Titles and words ---- */

@@ -92,6 +92,7 @@ static const struct {
 	{ "contents", PART_SEVERAL, false }, /* Akka */
 	{ "parts", PART_SEVERAL, false },    /* the API of Gemini, OpenCode */
 	{ "text", PART_SEVERAL, false },
+	{ "prompt", PART_SEVERAL, false }, /* Claude Code: in the middle of a turn */
 	{ "summary", PART_TEXT, false },
 	{ "message", PART_TEXT, false }, /* events of Codex */
 	{ "images", PART_BLOB, true },

@@ -185,7 +185,22 @@ static void characters(struct put *put, struct bytes bytes)
 	}
 }
 
-/* Without escapes, runs of plain bytes are put at once. */
+/* Where a line is folded, byte by byte until no more is shown. */
+static void plain_run(struct put *put, const char *data, size_t size)
+{
+	size_t at = 0;
+
+	put->size += size;
+	if (put->how != PUT_FOLDED) {
+		visible(put, data, size);
+		return;
+	}
+	do
+		visible(put, data + at, 1);
+	while (++at < size && !put->cut && !put->error);
+}
+
+/* Runs of plain bytes are put at once. */
 static void put_runs(struct put *put, struct bytes bytes, bool escapes)
 {
 	const char *at = bytes.data, *end = at + bytes.size;
@@ -195,9 +210,8 @@ static void put_runs(struct put *put, struct bytes bytes, bool escapes)
 		struct bytes rest = bytes_make(at, (size_t)(end - at));
 		size_t size = plain(rest);
 
-		if (size && put->how != PUT_FOLDED) {
-			put->size += size;
-			visible(put, at, size);
+		if (size) {
+			plain_run(put, at, size);
 			at += size;
 			continue;
 		}

@@ -44,6 +44,22 @@ static const struct row rows[] = {
 	{ "user|assistant", { "synthetic_reason" }, PLUMBING, NULL, NULL, 0 },
 	{ "assistant", { "message.model=<synthetic>" }, PLUMBING, NULL, NULL, 0 },
 	{ "user|assistant|tool_result", { "sessionId", "message" }, MESSAGE, "type", "message", 0 },
+	/* What was said while the model was at work; it has no origin, or a person. */
+	{ "attachment", { "attachment.isMeta=true" }, PLUMBING, NULL, NULL, 0 },
+	{ "attachment",
+	  { "attachment.type=queued_command", "attachment.commandMode=prompt",
+	    "attachment.origin.kind=human" },
+	  MESSAGE,
+	  "=user",
+	  "attachment",
+	  0 },
+	{ "attachment",
+	  { "attachment.type=queued_command", "attachment.commandMode=prompt",
+	    "!attachment.origin" },
+	  MESSAGE,
+	  "=user",
+	  "attachment",
+	  0 },
 	{ "summary", { "leafUuid" }, PLUMBING, NULL, NULL, 0 },
 	{ "file-history-snapshot|queue-operation|progress", { "type" }, PLUMBING, NULL, NULL, 0 },
 
@@ -96,6 +112,7 @@ static const struct row rows[] = {
 	  0 },
 	{ "context.append_loop_event", { "event.type=tool.result" }, MESSAGE, "=tool", "event", 0 },
 	{ "*.*", { "time" }, PLUMBING, NULL, NULL, 0 },
+	{ "config.update", { "type" }, PLUMBING, NULL, NULL, 0 },
 	{ "metadata", { "protocol_version" }, PLUMBING, NULL, NULL, 0 },
 
 	/* OpenCode: a session, its messages, and those of the parts of these that say nothing. */
