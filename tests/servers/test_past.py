@@ -140,6 +140,50 @@ def test_random_changes_on_postgresql_are_seen_at_each_moment(box):
     plays(box, "postgresql", 2)
 
 
+def stays_open(box, kind):
+    """A list of 20,000 lines as of a time, while SQL changes and inserts rows, and two mounts
+    append."""
+    base, mounts = begin(box, kind, 2)
+    path = mounts[0].at("demo/l.jsonl")
+    append(path, b"".join(b'{"n": %d, "text": "%060d"}\n' % (n, n) for n in range(20000)))
+    copy, at = read(path), moment()
+    time.sleep(PAUSE)
+    where = "WHERE session_id = 'demo' AND state_key = 'l' AND item_index"
+    with base.connect() as client:
+        client.query(f"UPDATE agentscope_sessions SET state_data = '0' {where} % 1000 = 7")
+        eventually(lambda: len(read(path)) < len(copy), "the rows are changed")
+        fds = [os.open(then(mount, at, "l.jsonl"), os.O_RDONLY) for mount in mounts]
+        middle = len(copy) // 2
+        for step in range(4):
+            for number, fd in enumerate(fds):
+                same(os.fstat(fd).st_size, len(copy), "the size")
+                for start in (middle + step * 40000, 0, len(copy) - 100):
+                    same(os.pread(fd, 5000, start), copy[start : start + 5000],
+                         f"step {step}, mount {number}, at {start}")
+            if step == 0:
+                for mount in mounts:
+                    append(mount.at("demo/l.jsonl"), LINES[0])
+            elif step == 1:
+                client.query(ROW + "('demo', 'l', 20002, '1')")
+                eventually(lambda: read(path).endswith(LINES[0] + b"1\n"), "the row")
+            elif step == 2:
+                client.query(f"UPDATE agentscope_sessions SET state_data = '22' {where} % 900 = 8")
+                client.query(f"DELETE FROM agentscope_sessions {where} > 19990")
+                eventually(lambda: not read(path).endswith(b"1\n"), "the rows are deleted")
+        for fd in fds:
+            with open(fd, "rb") as file:
+                same(file.read(), copy, "all of it")
+    same(read(then(mounts[1], at, "l.jsonl")), copy, "opened anew")
+
+
+def test_a_long_list_as_of_a_time_on_mariadb_stays_as_it_was(box):
+    stays_open(box, "mysql")
+
+
+def test_a_long_list_as_of_a_time_on_postgresql_stays_as_it_was(box):
+    stays_open(box, "postgresql")
+
+
 def keeps_columns(box, kind):
     """Another program drops columns, and adds them: none of its statements fails, mounted or not,
     and the past stays."""
