@@ -1,15 +1,19 @@
 #!/usr/bin/python3 -B
 # SPDX-License-Identifier: MIT
-"""What was overwritten in a store on a server: seen as it was, put back, forked, forgotten.
+"""What was overwritten in a store on a server: seen as it was, put back, forked, forgotten.  The
+game is played on a SQLite file, too.
 
   SESSFS_PAST_STEPS  changes in random order; 16, and 200 in a soak
   SESSFS_SEED        what the random numbers begin with
 """
 
+import contextlib
 import os
 import random
+import sqlite3
 import sys
 import time
+import types
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import servers  # noqa: E402
@@ -26,8 +30,22 @@ STEPS = harness.rounds("SESSFS_PAST_STEPS", 16, 200)
 PAUSE = 0.15  # what SQL does within that counts as one change on MariaDB
 
 
+class File:
+    """A SQLite store, as a database on a server."""
+
+    def __init__(self, box):
+        self.url = box.new_path("store")
+
+    @contextlib.contextmanager
+    def connect(self):
+        with contextlib.closing(
+            sqlite3.connect(self.url, timeout=harness.HANG, isolation_level=None)
+        ) as base:
+            yield types.SimpleNamespace(query=base.execute)
+
+
 def begin(box, kind, count=1):
-    base = start(box, kind).database()
+    base = File(box) if kind == "sqlite" else start(box, kind).database()
     mounts = [box.mount(store=base.url) for _ in range(count)]
     os.mkdir(mounts[0].at("demo"))
     return base, mounts
@@ -192,6 +210,11 @@ def plays(box, kind, count):
         eventually(lambda: tree_of(mounts[0].at("demo")) == before, "the undo undone")
         time.sleep(PAUSE)
     do(box, "check", base.url)
+
+
+def test_random_changes_in_a_file_are_seen_at_each_moment(box):
+    plays(box, "sqlite", 1)
+    plays(box, "sqlite", 2)
 
 
 def test_random_changes_on_mariadb_are_seen_at_each_moment(box):
