@@ -173,15 +173,17 @@ static const char *const tables[] = {
 	".state_key USING utf8mb4), " row ".item_index, '" what "')"
 /* What is taken away is kept (backend/history.h).  SQL knows no time of a transaction: what one
  * connection does within 100 ms of what it did before, and 5 s altogether, is one change.  Our own
- * say the time; below 0 nothing is kept. */
+ * say the time; below 0 nothing is kept.  All of that is asked once a statement, which has one
+ * NOW(): to ask it of each row would cost as much as to keep the row. */
 #define NOW_NS "CAST(UNIX_TIMESTAMP(NOW(6)) * 1000000 AS SIGNED) * 1000"
-#define KEEPS "COALESCE((SELECT value FROM sessfs_setting WHERE name = 'history'), '1') <> '0'"
 #define KEEPING(body)                                                                              \
-	"; SET @sessfs_now = " NOW_NS "; IF @sessfs_moment IS NOT NULL THEN SET @sessfs_past = "   \
-	"@sessfs_moment; ELSEIF @sessfs_past IS NULL OR @sessfs_now - @sessfs_seen NOT BETWEEN 0 " \
-	"AND 100000000 OR @sessfs_now - @sessfs_past > 5000000000 THEN SET @sessfs_past = "        \
-	"@sessfs_now; END IF; SET @sessfs_seen = @sessfs_now; IF @sessfs_past >= 0 AND " KEEPS     \
-	" THEN " body "; END IF"
+	"IF NOT NOW(6) <=> @sessfs_at THEN SET @sessfs_at = NOW(6), @sessfs_now = " NOW_NS         \
+	"; IF @sessfs_moment IS NOT NULL THEN SET @sessfs_past = @sessfs_moment; ELSEIF "          \
+	"@sessfs_past IS NULL OR @sessfs_now - @sessfs_seen NOT BETWEEN 0 AND 100000000 OR "       \
+	"@sessfs_now - @sessfs_past > 5000000000 THEN SET @sessfs_past = @sessfs_now; END IF; "    \
+	"SET @sessfs_seen = @sessfs_now, @sessfs_keeps = @sessfs_past >= 0 AND COALESCE((SELECT "  \
+	"value FROM sessfs_setting WHERE name = 'history'), '1') <> '0'; END IF; IF "              \
+	"@sessfs_keeps THEN " body "; END IF"
 #define PAST                                                                                       \
 	"INSERT INTO sessfs_past (session_id, state_key, until, what, item_index, last_index, "    \
 	"pid, bytes"
@@ -199,24 +201,31 @@ static const char *const tables[] = {
 	"CREATE TRIGGER " name " " when " ON {rows} FOR EACH ROW "                                 \
 	"BEGIN IF @sessfs IS NULL THEN " body "; END IF; END"
 /* Other programs may drop these columns, and add them: where one is not there, its name is that of
- * the join's other side, which matches no row.  So none of their statements fails. */
+ * the join's other side, which matches no row.  So none of their statements fails.  The join, which
+ * makes a table each time, is for then alone. */
+#define TIMES_OF(rows)                                                                             \
+	"SELECT created_at, updated_at INTO @sessfs_created, @sessfs_updated FROM " rows           \
+	" WHERE session_id = OLD.session_id AND state_key = OLD.state_key AND item_index = "       \
+	"OLD.item_index LIMIT 1 LOCK IN SHARE MODE; "
+#define NO_SUCH_COLUMN "1054"
 #define TIMES                                                                                      \
-	"SELECT created_at, updated_at INTO @sessfs_created, @sessfs_updated FROM {rows} NATURAL " \
-	"LEFT JOIN (SELECT NULL AS created_at, NULL AS updated_at) none WHERE session_id = "       \
-	"OLD.session_id AND state_key = OLD.state_key AND item_index = OLD.item_index LIMIT 1 "    \
-	"LOCK IN SHARE MODE"
+	"BEGIN DECLARE CONTINUE HANDLER FOR " NO_SUCH_COLUMN " " TIMES_OF(                         \
+		"{rows} NATURAL LEFT JOIN (SELECT NULL AS created_at, NULL AS updated_at) none")   \
+		TIMES_OF("{rows}") "END"
+
+#define GONE LOG("d", "OLD") "; " KEEPING(TIMES "; " KEEP)
+#define CHANGED LOG("u", "NEW") "; " KEEPING(KEEP)
+#define MOVED LOG("d", "OLD") "; " LOG("u", "NEW") "; " KEEPING(KEEP "; " CAME)
 
 static const char *const triggers[] = {
-	TRIGGER("sessfs_row_insert", "AFTER INSERT", LOG("i", "NEW") KEEPING(CAME)),
-	TRIGGER("sessfs_row_delete", "BEFORE DELETE", LOG("d", "OLD") KEEPING(TIMES "; " KEEP)),
-	TRIGGER("sessfs_row_before", "BEFORE UPDATE", "IF " KEEPS " THEN " TIMES "; END IF"),
+	TRIGGER("sessfs_row_insert", "AFTER INSERT", LOG("i", "NEW") "; " KEEPING(CAME)),
+	TRIGGER("sessfs_row_delete", "BEFORE DELETE", GONE),
+	TRIGGER("sessfs_row_before", "BEFORE UPDATE", KEEPING(TIMES)),
 	TRIGGER("sessfs_row_update", "AFTER UPDATE",
 		"IF BINARY OLD.session_id = BINARY NEW.session_id AND BINARY OLD.state_key = "
-		"BINARY NEW.state_key AND OLD.item_index = NEW.item_index THEN "
-		"IF NOT BINARY OLD.state_data <=> BINARY NEW.state_data THEN " LOG("u", "NEW")
-			KEEPING(KEEP) "; END IF; "
-				      "ELSE " LOG("d", "OLD") "; " LOG("u", "NEW")
-					      KEEPING(KEEP "; " CAME) "; END IF"),
+		"BINARY NEW.state_key AND OLD.item_index = NEW.item_index THEN IF NOT BINARY "
+		"OLD.state_data <=> BINARY NEW.state_data THEN " CHANGED "; END IF; ELSE " MOVED
+		"; END IF"),
 	NULL,
 };
 

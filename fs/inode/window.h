@@ -125,7 +125,7 @@ struct windows {
 	struct inode **end;
 	size_t count;
 	_Atomic uint64_t last;	 /* number that was given, without its WINDOW_BIT */
-	struct log_news refused; /* names that are not questions */
+	struct log_news refused; /* names that are not questions; reads of what is forgotten */
 };
 
 /* What a window shows, or the inode itself if it is not a window. */

@@ -11,7 +11,9 @@
  *   What is shown never changes, but the list does: while its version stays, only rows behind the
  *   end come.  When it has moved, the runs are found again.  They are then of the same time and
  *   have the same size, and no row in them has changed since the lookup; otherwise, and where a
- *   kept row is not there any more, the read fails with ESTALE.
+ *   kept row is not there any more, the read fails with ESTALE.  Of a row that was changed and then
+ *   forgotten nothing but its time tells: not where SQL says whole seconds, and the view is as of
+ *   the same second.
  *
  *   Otherwise the window is filled at its open (choose.c), as with any other question: a list that
  *   is small, a draft, has pieces or a last line without a newline, lacks marks, or of which too
@@ -26,6 +28,8 @@
 #include "fs/inode/inodes.h"
 #include "fs/inode/waiting.h"
 #include "fs/views/past.h"
+#include "backend/base/log.h"
+#include "backend/base/tick.h"
 
 enum {
 	RUNS_MOST = 8192, /* runs, and kept rows; */
@@ -302,6 +306,15 @@ static int find_row(struct window_view *view, struct window_past *past, uint64_t
 	return r == -ENOENT ? 0 : r;
 }
 
+/* Whether a row of now has changed since the lookup: SQL may say whole seconds. */
+static bool is_newer(struct backend_times times, int64_t time, int64_t now)
+{
+	const int64_t second = 1000000000;
+	const int64_t latest = times.updated + (times.updated % second ? 0 : second - 1);
+
+	return times.updated > time && latest > now;
+}
+
 struct past_reading {
 	struct version *version;
 	int64_t now; /* of the lookup */
@@ -324,7 +337,7 @@ static bool is_next(struct past_reading *reading, int64_t index, struct backend_
 	reading->i = (size_t)(run - past->run);
 	if (run->where == RUN_PAST)
 		return index == next;
-	return !past->again || times.updated <= reading->now;
+	return !past->again || !is_newer(times, past->time, reading->now);
 }
 
 static int put_row(void *arg, int64_t index, struct backend_times times, struct bytes data)
@@ -381,6 +394,35 @@ static int read_rows(struct window_view *view, struct version *version, uint64_t
 	return r < 0 ? r : reading.lost || out->size - before < reading.end - offset;
 }
 
+struct judging {
+	const struct as_of *as_of;
+	size_t i; /* the run */
+	int64_t now;
+	bool lost;
+};
+
+static int judge_row(void *arg, int64_t index, struct backend_times times, struct bytes data)
+{
+	struct judging *judging = arg;
+	const struct as_of *as_of = judging->as_of;
+
+	while (judging->i + 1 < as_of->count && as_of->run[judging->i + 1].index <= index)
+		judging->i++;
+	judging->lost = as_of->run[judging->i].where == RUN_ROWS &&
+			is_newer(times, as_of->time, judging->now);
+	return judging->lost ? 1 : check_patience(data.size + 1);
+}
+
+/* Bytes that were filled: 1: some are not those of then. */
+static int judge_rows(struct window_view *view)
+{
+	struct judging judging = { .as_of = &view->as_of, .now = view->rows.now };
+	int r = as_of_read(view->view.backend, view->view.snapshot, &view->as_of, INT64_MIN, false,
+			   judge_row, &judging);
+
+	return r < 0 ? r : judging.lost;
+}
+
 /* The list has changed since. */
 static int find_again(struct tree *tree, struct window *window, struct window_view *view)
 {
@@ -396,6 +438,10 @@ static int find_again(struct tree *tree, struct window *window, struct window_vi
 		return 1;
 	if (version->past)
 		version->past->again = true;
+	else
+		r = judge_rows(view);
+	if (r != 0)
+		return r;
 	version_drop(&window->content);
 	window->content = steal_ptr(version);
 	return 0;
@@ -422,6 +468,19 @@ static int read_once(struct tree *tree, struct window *window, uint64_t offset, 
 	return r;
 }
 
+static void tell_lost(struct tree *tree, const struct window *window)
+{
+	bool say;
+
+	pthread_mutex_lock(&tree->table_lock);
+	say = log_news_is(&tree->windows.refused, bytes_str(window->asked->text), tick_now());
+	pthread_mutex_unlock(&tree->table_lock);
+	if (say)
+		log_warning("inode %llu: reading an open view through %s fails: what it shows is "
+			    "forgotten, or has gone as the history was thinned",
+			    (unsigned long long)window->of->ino, window->asked->text);
+}
+
 int past_read(struct tree *tree, struct window *window, uint64_t offset, size_t size,
 	      struct buf *out)
 {
@@ -437,5 +496,7 @@ int past_read(struct tree *tree, struct window *window, uint64_t offset, size_t 
 	offset += out->size - before;
 	size -= out->size - before;
 	r = TREE_RETRY(tree, read_once(tree, window, offset, size, out));
+	if (r > 0)
+		tell_lost(tree, window);
 	return r > 0 ? -ESTALE : r;
 }

@@ -382,6 +382,17 @@ def test_what_was_kept_of_another_user_s_file_goes_also_then(box):
         same(read(small.at("l.jsonl")), lines(1), "the list")
 
 
+def test_a_database_that_is_longer_than_what_it_holds_is_cut(box):
+    """As a checkpoint beside a writer leaves it, which must not cut."""
+    mount, session = box.session("s")
+    append(os.path.join(session, "l.jsonl"), lines(1))
+    with open(mount.store, "r+b") as file:
+        size = file.seek(0, os.SEEK_END)
+        file.truncate(size + (16 << 20))
+    append(os.path.join(session, "l.jsonl"), lines(1))
+    eventually(lambda: os.stat(mount.store).st_size < size + (1 << 20), "it is cut")
+
+
 def test_deletions_need_no_room_that_another_program_could_take(box):
     with disk(box, size=SIZE // 2) as small:
         fill_list(small.at("l.jsonl"))

@@ -1,11 +1,19 @@
 #!/usr/bin/python3 -B
 # SPDX-License-Identifier: MIT
-"""What was overwritten in a store on a server: seen as it was, put back, forked, forgotten."""
+"""What was overwritten in a store on a server: seen as it was, put back, forked, forgotten.  The
+game is played on a SQLite file, too.
 
+  SESSFS_PAST_STEPS  changes in random order; 16, and 200 in a soak
+  SESSFS_SEED        what the random numbers begin with
+"""
+
+import contextlib
 import os
 import random
+import sqlite3
 import sys
 import time
+import types
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import servers  # noqa: E402
@@ -17,11 +25,27 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from test_history import LINES, changes, do, moment, tree_of  # noqa: E402
 
 ROW = "INSERT INTO agentscope_sessions (session_id, state_key, item_index, state_data) VALUES "
+SEED = int(os.environ.get("SESSFS_SEED") or "1")
+STEPS = harness.rounds("SESSFS_PAST_STEPS", 16, 200)
 PAUSE = 0.15  # what SQL does within that counts as one change on MariaDB
 
 
+class File:
+    """A SQLite store, as a database on a server."""
+
+    def __init__(self, box):
+        self.url = box.new_path("store")
+
+    @contextlib.contextmanager
+    def connect(self):
+        with contextlib.closing(
+            sqlite3.connect(self.url, timeout=harness.HANG, isolation_level=None)
+        ) as base:
+            yield types.SimpleNamespace(query=base.execute)
+
+
 def begin(box, kind, count=1):
-    base = start(box, kind).database()
+    base = File(box) if kind == "sqlite" else start(box, kind).database()
     mounts = [box.mount(store=base.url) for _ in range(count)]
     os.mkdir(mounts[0].at("demo"))
     return base, mounts
@@ -82,35 +106,93 @@ def service(client, count, number):
     client.query("COMMIT")
 
 
+def rewrite(mount, dice, line):
+    lines = read(mount.at("demo/a.jsonl")).splitlines(True)
+    lines[dice.randrange(len(lines))] = line
+    write(mount.at("demo/a.jsonl"), b"".join(lines[: 1 + dice.randrange(6)]) + line)
+
+
+def save_by_rename(mount, number):
+    write(mount.at("demo/b.json.tmp"), b"%d" % number)
+    os.rename(mount.at("demo/b.json.tmp"), mount.at("demo/b.json"))
+
+
+def save_anew(mount, line):
+    os.unlink(mount.at("demo/a.jsonl"))
+    write(mount.at("demo/a.jsonl"), line + line)
+
+
+def there_and_back(mount):
+    """The history goes with the name."""
+    for name in ("a.jsonl", "b.json"):
+        os.rename(mount.at("demo", name), mount.at("demo", f"other-{name}"))
+        os.rename(mount.at("demo", f"other-{name}"), mount.at("demo", name))
+
+
+def compact(mount, line):
+    with open(mount.at("demo/@items=0-1/a.jsonl"), "r+b") as file:
+        file.read()
+        file.seek(0)
+        file.truncate()
+        file.write(line)
+
+
+def by_sql(client, mounts, number, *statements):
+    """The last statement leaves the number in the list."""
+    for statement in statements:
+        client.query(statement)
+    time.sleep(PAUSE)
+    for mount in mounts:
+        eventually(lambda m=mount: b'"s": %d' % number in read(m.at("demo/a.jsonl")), "its rows")
+
+
+def fork(box, base, mount, moments, number):
+    """As of a moment, or of now."""
+    at, content = moments[number % len(moments)] if moments else (None, tree_of(mount.at("demo")))
+    words = [f"--at={at}"] if at else []
+    do(box, "fork", *words, base.url, "demo", f"f{number}")
+    eventually(lambda: os.path.exists(mount.at(f"f{number}")), "the fork")
+    same(tree_of(mount.at(f"f{number}")), content, f"the fork as of {at}")
+
+
+def bring(box, base, mount, number):
+    """Rows with times of their own, from before all that there is here."""
+    folder = box.new_folder("from")
+    os.mkdir(f"{folder}/i{number}")
+    before = moment()
+    write(f"{folder}/i{number}/m.jsonl", LINES[0] + LINES[1])
+    os.utime(f"{folder}/i{number}/m.jsonl", (1000000000, 1000000000))
+    do(box, "import", base.url, folder)
+    eventually(lambda: os.path.exists(mount.at(f"i{number}/m.jsonl")), "the import")
+    same(os.path.exists(mount.at(f"i{number}/@at={before}/m.jsonl")), False, "before it came")
+    same(read(mount.at(f"i{number}/@at={moment()}/m.jsonl")), LINES[0] + LINES[1], "and then")
+
+
 def plays(box, kind, count):
     base, mounts = begin(box, kind, count)
-    dice = random.Random(count)
+    dice = random.Random(SEED + count)
     moments, number = [], 0
     write(mounts[0].at("demo/a.jsonl"), LINES[0])
     write(mounts[0].at("demo/b.json"), b"0")
+    box.note(f"seed {SEED}")
     with base.connect() as client:
-        for step in range(12):
-            mount = dice.choice(mounts)
+        deeds = [
+            lambda m, n: append(m.at("demo/a.jsonl"), b'{"i": %d}\n' % n),
+            lambda m, n: rewrite(m, dice, b'{"i": %d}\n' % n),
+            save_by_rename,
+            lambda m, n: save_anew(m, b'{"i": %d}\n' % n),
+            lambda m, n: there_and_back(m),
+            lambda m, n: compact(m, b'{"i": %d}\n' % n),
+            lambda m, n: (service(client, 2 + dice.randrange(4), n), by_sql(client, mounts, n)),
+            lambda m, n: by_sql(client, mounts, n, "UPDATE agentscope_sessions SET state_data = "
+                                f"'{{\"s\": {n}}}' WHERE session_id = 'demo' AND state_key = 'a' "
+                                f"AND item_index {dice.choice(['= 0', '>= 0'])}"),
+            lambda m, n: fork(box, base, m, moments, n),
+            lambda m, n: bring(box, base, m, n),
+        ]
+        for _ in range(STEPS):
             number += 10
-            line = b'{"i": %d}\n' % number
-            act = dice.randrange(5)
-            if act == 0:
-                append(mount.at("demo/a.jsonl"), line)
-            elif act == 1:
-                lines = read(mount.at("demo/a.jsonl")).splitlines(True)
-                lines[dice.randrange(len(lines))] = line
-                write(mount.at("demo/a.jsonl"), b"".join(lines[: 1 + dice.randrange(6)]) + line)
-            elif act == 2:
-                write(mount.at("demo/b.json.tmp"), b"%d" % number)
-                os.rename(mount.at("demo/b.json.tmp"), mount.at("demo/b.json"))
-            elif act == 3:
-                os.unlink(mount.at("demo/a.jsonl"))
-                write(mount.at("demo/a.jsonl"), line + line)
-            else:
-                service(client, 2 + dice.randrange(4), number)
-                time.sleep(PAUSE)
-                eventually(lambda m=mounts[0]: b'"s": %d' % number in read(m.at("demo/a.jsonl")),
-                           "the service's rows")
+            dice.choice(deeds)(dice.choice(mounts), number)
             for other in mounts:
                 eventually(lambda o=other: tree_of(o.at("demo")) == tree_of(mounts[0].at("demo")),
                            "mounts agree")
@@ -130,6 +212,11 @@ def plays(box, kind, count):
     do(box, "check", base.url)
 
 
+def test_random_changes_in_a_file_are_seen_at_each_moment(box):
+    plays(box, "sqlite", 1)
+    plays(box, "sqlite", 2)
+
+
 def test_random_changes_on_mariadb_are_seen_at_each_moment(box):
     plays(box, "mysql", 1)
     plays(box, "mysql", 2)
@@ -138,6 +225,50 @@ def test_random_changes_on_mariadb_are_seen_at_each_moment(box):
 def test_random_changes_on_postgresql_are_seen_at_each_moment(box):
     plays(box, "postgresql", 1)
     plays(box, "postgresql", 2)
+
+
+def stays_open(box, kind):
+    """A list of 20,000 lines as of a time, while SQL changes and inserts rows, and two mounts
+    append."""
+    base, mounts = begin(box, kind, 2)
+    path = mounts[0].at("demo/l.jsonl")
+    append(path, b"".join(b'{"n": %d, "text": "%060d"}\n' % (n, n) for n in range(20000)))
+    copy, at = read(path), moment()
+    time.sleep(PAUSE)
+    where = "WHERE session_id = 'demo' AND state_key = 'l' AND item_index"
+    with base.connect() as client:
+        client.query(f"UPDATE agentscope_sessions SET state_data = '0' {where} % 1000 = 7")
+        eventually(lambda: len(read(path)) < len(copy), "the rows are changed")
+        fds = [os.open(then(mount, at, "l.jsonl"), os.O_RDONLY) for mount in mounts]
+        middle = len(copy) // 2
+        for step in range(4):
+            for number, fd in enumerate(fds):
+                same(os.fstat(fd).st_size, len(copy), "the size")
+                for start in (middle + step * 40000, 0, len(copy) - 100):
+                    same(os.pread(fd, 5000, start), copy[start : start + 5000],
+                         f"step {step}, mount {number}, at {start}")
+            if step == 0:
+                for mount in mounts:
+                    append(mount.at("demo/l.jsonl"), LINES[0])
+            elif step == 1:
+                client.query(ROW + "('demo', 'l', 20002, '1')")
+                eventually(lambda: read(path).endswith(LINES[0] + b"1\n"), "the row")
+            elif step == 2:
+                client.query(f"UPDATE agentscope_sessions SET state_data = '22' {where} % 900 = 8")
+                client.query(f"DELETE FROM agentscope_sessions {where} > 19990")
+                eventually(lambda: not read(path).endswith(b"1\n"), "the rows are deleted")
+        for fd in fds:
+            with open(fd, "rb") as file:
+                same(file.read(), copy, "all of it")
+    same(read(then(mounts[1], at, "l.jsonl")), copy, "opened anew")
+
+
+def test_a_long_list_as_of_a_time_on_mariadb_stays_as_it_was(box):
+    stays_open(box, "mysql")
+
+
+def test_a_long_list_as_of_a_time_on_postgresql_stays_as_it_was(box):
+    stays_open(box, "postgresql")
 
 
 def keeps_columns(box, kind):

@@ -4,10 +4,13 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "backend/base/moment.h"
+#include "backend/sqlite/store/store.h"
 #include "fs/api/history.h"
 #include "fs/upkeep/upkeep.h"
 #include "tests/unit/rounds.h"
@@ -160,5 +163,24 @@ Test(history, of_a_session_is_the_beginning_of_another, .init = begin)
 	cr_assert_str_eq(content_of("s/l.jsonl"), "1\n2\n3\n");
 	cr_assert_eq(tree_fork(world_tree, &whole, &rows), -EEXIST);
 	world_check();
+	world_close();
+}
+
+/* What a commit is allowed to write before the room is looked at again is without it, since nobody
+ * has counted it. */
+Test(history, of_a_change_makes_it_look_for_room, .init = begin)
+{
+	const struct rlimit limit = { .rlim_cur = 4 << 20, .rlim_max = RLIM_INFINITY };
+	struct sqlite *store = (struct sqlite *)world_store;
+
+	append("s/l.jsonl", "1\n2\n");
+	signal(SIGXFSZ, SIG_IGN);
+	cr_assert_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
+	store->room.allowance = 1 << 20;
+	store->room.nearly_full = false;
+	append("s/l.jsonl", "3\n");
+	cr_assert(!store->room.nearly_full, "an append takes nothing away");
+	save("s/l.jsonl", "4\n");
+	cr_assert(store->room.nearly_full);
 	world_close();
 }

@@ -12,7 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
+#include "backend/base/log.h"
 #include "fs/api/history.h"
 #include "fs/inode/inodes.h"
 #include "fs/upkeep/upkeep.h"
@@ -160,6 +162,81 @@ Test(past, of_a_list_is_opened_without_reading_it, .init = begin_traced)
 Test(past, of_a_list_that_is_four_times_as_long_costs_no_more, .init = begin_traced)
 {
 	costs_few_rows(80000);
+}
+
+/* ---- What is forgotten ---- */
+
+static void forget_item(int64_t index)
+{
+	const struct backend_options options = { .rows_only = true };
+	struct backend *backend;
+
+	cr_assert_eq(backend_open(world_path(), &options, &backend, NULL), 0);
+	cr_assert_eq(history_forget(backend, BYTES("s"), BYTES("l"), index, index), 0);
+	backend_close(backend);
+	world_take_in();
+}
+
+static char said[4][200];
+static unsigned sentences;
+
+static void hear(int level, const char *sentence)
+{
+	(void)level;
+	snprintf(said[sentences++ % ARRAY_SIZE(said)], sizeof(*said), "%s", sentence);
+}
+
+/* SQL says of a row to the second when it has changed. */
+static void pass_a_second(int64_t from)
+{
+	while (time_now() / second == from / second)
+		usleep(1000);
+}
+
+/* Nothing but its times tells that a row is another one: what it was is forgotten, and it is as
+ * long.  end: what is appended then. */
+static void shows_no_present_as_the_past(const char *end)
+{
+	_cleanup_(buf_done) struct buf out = { 0 };
+	struct handle *handle;
+	int64_t time;
+	int r;
+
+	make_long(2000);
+	time = moment();
+	pass_a_second(time);
+	handle = open_at(path_at(time), O_RDONLY);
+	cr_assert_eq(handle_read(world_tree, handle, 0, 10, &out), 0);
+	cr_assert(is_read_from_the_store(path_at(time)));
+	append("s/l.jsonl", "{\"later\": 1}\n");
+	sql_runs("UPDATE agentscope_sessions SET state_data = replace(state_data, 'text', 'TEXT') "
+		 "WHERE state_key = 'l' AND item_index = 1500");
+	world_take_in();
+	append("s/l.jsonl", end);
+	forget_item(2000);
+	buf_clear(&out);
+	log_set_sink(hear);
+	log_set_level(LOG_WARNING);
+	for (int times = 0; times < 3; times++) {
+		r = handle_read(world_tree, handle, 0, UINT32_MAX >> 1, &out);
+		cr_assert_eq(r, -ESTALE, "%d, %s", r,
+			     memmem(out.data, out.size, "TEXT", 4) ? "as it is" : "as it was");
+	}
+	log_set_sink(NULL);
+	cr_assert_eq(sentences, 1, "%s, %s", said[0], said[1]);
+	cr_assert_not_null(strstr(said[0], "what it shows is forgotten"), "%s", said[0]);
+	handle_free(world_tree, handle);
+	world_close();
+}
+
+Test(past, that_is_forgotten_is_not_the_present_that_looks_alike, .init = begin)
+{
+	shows_no_present_as_the_past("2\n");
+}
+
+Test(past, that_is_forgotten_is_not_the_present_when_it_is_read_at_once, .init = begin)
+{
+	shows_no_present_as_the_past("1");
 }
 
 /* ---- In random order ---- */

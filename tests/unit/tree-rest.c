@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 
-/* Rows that were there before the store, in which nobody has told of them: fs/inode/waiting.h. */
+/* Rows that were there before the store, in which nobody has told of them: fs/inode/waiting.h.  And
+ * those that come all the time. */
 
+#include <stdio.h>
 #include <string.h>
 
+#include "fs/share/share.h"
 #include "tests/unit/world.h"
 
 #define ROWS "INSERT INTO agentscope_sessions (session_id, state_key, item_index, state_data) "
@@ -130,4 +133,46 @@ SqliteStore(rest, is_where_the_layout_has_it)
 	cr_expect_str_eq(names_in("%"), "plain zoe:a%2Fb");
 	cr_expect(is_through());
 	cr_expect_eq(strlen(names_in("")), strlen("pi bob % alice"));
+}
+
+enum { KEYS = 2 * 64, TIMES = 40 }; /* more than are taken in at once */
+
+static const struct backend_ops *ops;
+static unsigned times;
+
+static void make_keys(unsigned number)
+{
+	char sql[300];
+
+	snprintf(sql, sizeof(sql),
+		 "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < "
+		 "%d) " ROWS "SELECT 's', 'k%u-' || i, 0, '1' FROM n",
+		 KEYS, number);
+	sql_runs(sql);
+}
+
+/* Behind each commit another program makes more keys than it has taken in. */
+static int commit_slowly(struct backend *backend, struct backend_batch *batch, unsigned flags)
+{
+	int r = ops->commit(backend, batch, flags);
+
+	if (times < TIMES)
+		make_keys(++times);
+	return r;
+}
+
+SqliteStore(rest, that_comes_quicker_than_it_is_taken_in_is_not_waited_for)
+{
+	struct backend_ops slow = *world_store->ops;
+
+	slow.commit = commit_slowly;
+	ops = world_store->ops;
+	make_keys(0);
+	world_store->ops = &slow;
+	cr_expect_geq(tree_reconcile(world_tree), 0);
+	world_store->ops = ops;
+	cr_assert_gt(times, 1);
+	cr_assert_lt(times, TIMES / 2);
+	cr_expect_str_eq(content_of("s/k0-1.json"), "1");
+	cr_expect_str_eq(content_of("s/k1-1.json"), "1");
 }
