@@ -80,12 +80,13 @@ static void credentials_done(struct s3 *s3)
 	s3->expires = 0;
 }
 
-/* AssumeRoleWithWebIdentity: a token that a platform has put into a file, for credentials. */
-static int exchange(struct s3 *s3, const char *path, const char *role, char **ret_why)
+int credentials_find(struct s3 *s3, char **ret_why)
 {
-	_cleanup_(buf_done) struct buf form = { 0 };
-	_cleanup_(fclosep) FILE *file = descriptor_stream(path);
+	_cleanup_(freep) char *path = setting("AWS_WEB_IDENTITY_TOKEN_FILE", false);
+	_cleanup_(freep) char *role = setting("AWS_ROLE_ARN", false);
 	_cleanup_(freep) char *url = environment("AWS_ENDPOINT_URL_STS"), *expires = NULL;
+	_cleanup_(fclosep) FILE *file = path && role ? descriptor_stream(path) : NULL;
+	_cleanup_(buf_done) struct buf form = { 0 };
 	char token[16384];
 	const struct s3_pair pairs[S3_PAIRS] = { { "Action", "AssumeRoleWithWebIdentity" },
 						 { "RoleArn", role },
@@ -95,6 +96,22 @@ static int exchange(struct s3 *s3, const char *path, const char *role, char **re
 	S3_REQUEST(request, .method = "POST", .lane = S3_LANES);
 	int r;
 
+	/* All from the environment, or none. */
+	for (size_t in_files = 0; in_files < 2; in_files++) {
+		credentials_done(s3);
+		for (size_t i = 0; i < CREDENTIALS; i++)
+			s3->credentials[i] = in_files ? setting(texts[i].variable, true) :
+							environment(texts[i].variable);
+		if (s3->credentials[CREDENTIAL_ID] && s3->credentials[CREDENTIAL_SECRET])
+			return 0;
+	}
+	credentials_done(s3);
+	if (!path || !role)
+		return str_explain(ret_why, -EACCES,
+				   "there are no credentials for S3: set AWS_ACCESS_KEY_ID and "
+				   "AWS_SECRET_ACCESS_KEY, or AWS_PROFILE for one of "
+				   "~/.aws/credentials");
+	/* A token that a platform has put into a file is exchanged for credentials. */
 	if (!url)
 		url = str_printf("https://sts.%s.amazonaws.com", s3->region);
 	if (!url || !file || fscanf(file, "%16383s", token) != 1)
@@ -119,57 +136,7 @@ static int exchange(struct s3 *s3, const char *path, const char *role, char **re
 			   request.why ? request.why : "it has answered something else");
 }
 
-int credentials_find(struct s3 *s3, char **ret_why)
-{
-	_cleanup_(freep) char *path = setting("AWS_WEB_IDENTITY_TOKEN_FILE", false);
-	_cleanup_(freep) char *role = setting("AWS_ROLE_ARN", false);
-
-	/* All from the environment, or none. */
-	for (size_t in_files = 0; in_files < 2; in_files++) {
-		credentials_done(s3);
-		for (size_t i = 0; i < CREDENTIALS; i++)
-			s3->credentials[i] = in_files ? setting(texts[i].variable, true) :
-							environment(texts[i].variable);
-		if (s3->credentials[CREDENTIAL_ID] && s3->credentials[CREDENTIAL_SECRET])
-			return 0;
-	}
-	credentials_done(s3);
-	if (path && role)
-		return exchange(s3, path, role, ret_why);
-	return str_explain(ret_why, -EACCES,
-			   "there are no credentials for S3: set AWS_ACCESS_KEY_ID and "
-			   "AWS_SECRET_ACCESS_KEY, or AWS_PROFILE for one of ~/.aws/credentials");
-}
-
 /* ---- Opening ---- */
-
-static int find_place(struct s3 *s3, const struct s3_options *options, char **ret_why)
-{
-	_cleanup_(freep) char *endpoint =
-		options->endpoint ? strdup(options->endpoint) : environment("AWS_ENDPOINT_URL_S3");
-	char scheme[6], host[300];
-	int size = 0;
-
-	if (!endpoint)
-		endpoint = setting("AWS_ENDPOINT_URL", false);
-	/* A certificate for *.s3.amazonaws.com is not for a name with more dots. */
-	const bool by_path = options->style ? strcmp(options->style, "path") == 0 :
-					      endpoint || strchr(s3->bucket, '.');
-
-	if (!endpoint)
-		endpoint = str_printf("https://s3.%s.amazonaws.com", s3->region);
-	if (endpoint && (sscanf(endpoint, "%5[htps]://%299[^/?#@]%n", scheme, host, &size) != 2 ||
-			 (strcmp(scheme, "http") != 0 && strcmp(scheme, "https") != 0) ||
-			 endpoint[size + strspn(endpoint + size, "/")]))
-		return str_explain(ret_why, -EINVAL,
-				   "an endpoint is http[s]://HOST[:PORT] and nothing more; "
-				   "credentials come from the environment or ~/.aws");
-	s3->place = endpoint ? str_printf("%s://%s", scheme, host) : NULL;
-	s3->start = !s3->place ? NULL :
-		    by_path    ? str_printf("%s/%s", s3->place, s3->bucket) :
-				 str_printf("%s://%s.%s", scheme, s3->bucket, host);
-	return s3->start ? 0 : -ENOMEM;
-}
 
 static void client_close(struct s3 *s3)
 {
@@ -188,12 +155,20 @@ static void client_close(struct s3 *s3)
 	free(s3);
 }
 
+static void client_closep(struct s3 **s3)
+{
+	client_close(*s3);
+}
+
 static int client_open(const struct s3_options *options, struct s3 **ret_s3, const char **ret_place,
 		       char **ret_why)
 {
-	struct s3 *s3 = calloc(1, sizeof(*s3));
+	_cleanup_(client_closep) struct s3 *s3 = calloc(1, sizeof(*s3));
+	_cleanup_(freep) char *endpoint =
+		options->endpoint ? strdup(options->endpoint) : environment("AWS_ENDPOINT_URL_S3");
 	const char *tries = getenv("AWS_MAX_ATTEMPTS");
-	int r;
+	char scheme[6], host[300];
+	int size = 0;
 
 	if (!s3)
 		return -ENOMEM;
@@ -203,21 +178,40 @@ static int client_open(const struct s3_options *options, struct s3 **ret_s3, con
 	pthread_mutex_init(&s3->lock, NULL);
 	s3->tries = tries && atoi(tries) > 0 ? (unsigned)atoi(tries) : 8;
 	s3->stopped = options->stopped;
+	s3->ca = setting("AWS_CA_BUNDLE", false);
 	s3->bucket = strdup(options->bucket);
-	s3->region = options->region ? strdup(options->region) : setting("AWS_REGION", false);
+	s3->region = options->region ? strdup(options->region) : environment("AWS_REGION");
 	if (!s3->region)
-		s3->region = setting("AWS_DEFAULT_REGION", false);
+		s3->region = environment("AWS_DEFAULT_REGION");
+	if (!s3->region)
+		s3->region = setting("AWS_REGION", true);
 	if (!s3->region)
 		s3->region = strdup("us-east-1");
 	s3->signing = s3->region ? str_printf("aws:amz:%s:s3", s3->region) : NULL;
-	s3->ca = setting("AWS_CA_BUNDLE", false);
-	r = s3->bucket && s3->signing ? find_place(s3, options, ret_why) : -ENOMEM;
-	if (r < 0) {
-		client_close(s3);
-		return r;
-	}
-	*ret_s3 = s3;
+	if (!endpoint)
+		endpoint = setting("AWS_ENDPOINT_URL", false);
+	if (!s3->bucket || !s3->signing)
+		return -ENOMEM;
+	/* A certificate for *.s3.amazonaws.com is not for a name with more dots. */
+	const bool by_path = options->style ? strcmp(options->style, "path") == 0 :
+					      endpoint || strchr(s3->bucket, '.');
+
+	if (!endpoint)
+		endpoint = str_printf("https://s3.%s.amazonaws.com", s3->region);
+	if (endpoint && (sscanf(endpoint, "%5[htps]://%299[^/?#@]%n", scheme, host, &size) != 2 ||
+			 (strcmp(scheme, "http") != 0 && strcmp(scheme, "https") != 0) ||
+			 endpoint[size + strspn(endpoint + size, "/")]))
+		return str_explain(ret_why, -EINVAL,
+				   "an endpoint is http[s]://HOST[:PORT] and nothing more; "
+				   "credentials come from the environment or ~/.aws");
+	s3->place = endpoint ? str_printf("%s://%s", scheme, host) : NULL;
+	s3->start = !s3->place ? NULL :
+		    by_path    ? str_printf("%s/%s", s3->place, s3->bucket) :
+				 str_printf("%s://%s.%s", scheme, s3->bucket, host);
+	if (!s3->start)
+		return -ENOMEM;
 	*ret_place = s3->place;
+	*ret_s3 = steal_ptr(s3);
 	return 0;
 }
 

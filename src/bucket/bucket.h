@@ -53,9 +53,9 @@ enum bucket_form {
 enum { BUCKET_CLAUDE = 2, BUCKET_LAYOUTS = 4, BUCKET_KINDS = 4 };
 struct bucket_layout {
 	const char *name, *help;
-	const char *base;  /* without a prefix */
-	const char *other; /* what else a base may be: without a prefix, or behind one; or NULL */
-	bool joined;	   /* a slash stands behind any prefix, as its client writes it */
+	const char *without[2]; /* what a base may be without a prefix, the second one or NULL, */
+	const char *behind;	/* and with one, if more stands behind it; or NULL */
+	bool joined;		/* a slash stands behind any prefix, as its client writes it */
 	/* The variable s or S is the session.  Only those with capital letters may have slashes; n
 	 * is a number. */
 	struct {
@@ -124,14 +124,12 @@ struct task {
 	struct buf local;  /* the file's content */
 	struct bytes tail; /* of it, that belongs to no part */
 	sem_t asked;
-	size_t folder; /* bytes of the path */
 	unsigned lane; /* which thread asks; in an export, the same one for all of a folder */
 	int error;
 };
 
-enum { SYNC_CREATED, SYNC_REPLACED, SYNC_DELETED, SYNC_CONFLICTS, SYNC_UNCHANGED, SYNC_COUNTS };
 struct sync {
-	struct copier copier; /* of an import: writes to copier.to; its progress is silent */
+	struct copier copier; /* what is told and counted; did: of the objects */
 	const struct bucket *bucket;
 	const struct bucket_layout *layout; /* NULL: find out */
 	struct access *access;		    /* NULL: there is no store yet, in a dry run */
@@ -139,11 +137,9 @@ struct sync {
 	const char *glob; /* of the sessions that count; NULL: all */
 	bool up;	  /* an export */
 	bool drop, dry, watch;
-	int64_t every;		      /* nanoseconds from one round to the next; 0: the default */
-	struct s3_options where;      /* the bucket */
-	uint64_t counts[SYNC_COUNTS]; /* of a run */
+	int64_t every;		 /* nanoseconds from one round to the next; 0: the default */
+	struct s3_options where; /* the bucket */
 	/* Of sync.c: */
-	struct progress progress;
 	struct buf base; /* where keys of it begin in the bucket */
 	struct sqlite3 *db;
 	struct sqlite3_stmt *statements[SYNC_TEXTS];

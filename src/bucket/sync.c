@@ -36,14 +36,7 @@ enum {
 
 static const char kept_names[] = ".sessfs-s3-"; /* of files at the root begin so */
 
-enum text {
-	ADD,
-	KNOW,
-	COUNT,
-	NEXT,
-	PARTS,
-	KNOWN,
-};
+enum text { ADD, KNOW, COUNT, NEXT, PARTS, KNOWN };
 
 /* A file has the key ''; now and known are stamps. */
 static const char schema[] =
@@ -61,8 +54,10 @@ static const char *const texts[SYNC_TEXTS] = {
 	[COUNT] = "SELECT sum(differs), sum(is_there AND NOT differs), sum(known) FROM (SELECT "
 		  "max(now IS NOT known) AS differs, max(now IS NOT NULL) AS is_there, "
 		  "sum(key <> '' AND known IS NOT NULL) AS known FROM entry GROUP BY path)",
-	[NEXT] = "SELECT path, sum(iif(key = '' OR now IS NOT known, cast(now AS INTEGER), 0)) "
-		 "FROM entry GROUP BY path HAVING max(now IS NOT known) "
+	[NEXT] = "SELECT path, sum(iif(key = '' OR now IS NOT known, cast(now AS INTEGER), 0)), "
+		 "dense_rank() OVER (ORDER BY rtrim(path, replace(path, '/', '')), "
+		 "iif(?1 = 'export', '', path)) FROM entry "
+		 "GROUP BY path HAVING max(now IS NOT known) "
 		 "ORDER BY rtrim(path, replace(path, '/', '')), length(path), path",
 	[PARTS] = "SELECT key, now, known, digest, lines FROM entry WHERE path = ? AND "
 		  "ifnull(now, known) IS NOT NULL ORDER BY key",
@@ -71,36 +66,44 @@ static const char *const texts[SYNC_TEXTS] = {
 		  "FROM entry WHERE key <> '' AND known IS NOT NULL",
 };
 
-static const char *column(sqlite3_stmt *row, int place)
+/* 1: there is one more row; 0, or -errno after a sentence. */
+static int sync_next(struct sync *sync, enum text text)
 {
-	const unsigned char *value = sqlite3_column_text(row, place);
+	const int code = sqlite3_step(sync->statements[text]);
 
-	return value ? (const char *)value : "";
+	if (code == SQLITE_ROW)
+		return 1;
+	sqlite3_reset(sync->statements[text]);
+	return code == SQLITE_DONE ? 0 : say_why(NULL, code == SQLITE_FULL ? -ENOSPC : -EIO);
 }
 
-/* With values up to a NULL.  Each row goes to fn, which may be NULL, and ends it with what is not
- * 0.  What fails here is said. */
-static int sync_ask(struct sync *sync, enum text text, int fn(void *arg, sqlite3_stmt *row),
-		    void *arg, ...)
+/* With values up to a NULL: as sync_next(). */
+static int sync_ask(struct sync *sync, enum text text, ...)
 {
 	sqlite3_stmt **statement = &sync->statements[text];
 	const char *value;
 	va_list args;
-	int code, r = 0;
 
 	if (!*statement)
 		sqlite3_prepare_v3(sync->db, texts[text], -1, SQLITE_PREPARE_PERSISTENT, statement,
 				   NULL);
-	va_start(args, arg);
+	va_start(args, text);
 	for (int i = 1; (value = va_arg(args, const char *)); i++)
 		sqlite3_bind_text(*statement, i, value, -1, SQLITE_TRANSIENT);
 	va_end(args);
-	while ((code = sqlite3_step(*statement)) == SQLITE_ROW && r == 0)
-		r = fn(arg, *statement);
-	sqlite3_reset(*statement);
-	return code == SQLITE_ROW || code == SQLITE_DONE ? r :
-	       code == SQLITE_FULL			 ? say_why(NULL, -ENOSPC) :
-							   say_why(NULL, -EIO);
+	return sync_next(sync, text);
+}
+
+static const char *column(const struct sync *sync, enum text text, int place)
+{
+	const unsigned char *value = sqlite3_column_text(sync->statements[text], place);
+
+	return value ? (const char *)value : "";
+}
+
+static uint64_t column_number(const struct sync *sync, enum text text, int place)
+{
+	return (uint64_t)sqlite3_column_int64(sync->statements[text], place);
 }
 
 /* ---- Both sides ---- */
@@ -117,8 +120,8 @@ static int add(struct sync *sync, const char *name, bool is_object, const char *
 						 "the layout has another meaning for this name");
 	sync->copier.left += r == 0 && (is_object || sync->up);
 	return r <= 0 ? r :
-			sync_ask(sync, ADD, NULL, NULL, is_object ? to.data : name,
-				 is_object ? name : "", stamp, NULL);
+			sync_ask(sync, ADD, is_object ? to.data : name, is_object ? name : "",
+				 stamp, NULL);
 }
 
 static int add_object(void *arg, const struct s3_object *object)
@@ -188,32 +191,7 @@ struct part *task_add(struct task *task, const char *key)
 	return buf_printf(&part->key, "%.*s%s", (int)base->size, base->data, key) < 0 ? NULL : part;
 }
 
-/* The file, or a part of it. */
-static int take_row(void *arg, sqlite3_stmt *row)
-{
-	struct task *task = arg;
-	struct part *part;
-
-	if (!*column(row, 0)) {
-		snprintf(task->stamp, SYNC_STAMP, "%s", column(row, 1));
-		return 0;
-	}
-	part = task_add(task, column(row, 0));
-	if (!part)
-		return say_why(NULL, -ENOMEM);
-	snprintf(part->now, SYNC_STAMP, "%s", column(row, 1));
-	snprintf(part->known, SYNC_STAMP, "%s", column(row, 2));
-	snprintf(part->digest, DIGEST_TEXT, "%s", column(row, 3));
-	part->lines = sqlite3_column_int64(row, 4);
-	return 0;
-}
-
 /* ---- What is kept ---- */
-
-static int write_line(void *arg, sqlite3_stmt *row)
-{
-	return access_file_write(arg, bytes_str(column(row, 0)));
-}
 
 /* Adds the news to the file, or writes all anew. */
 static int write_lines(struct sync *sync, enum access_how how)
@@ -229,29 +207,15 @@ static int write_lines(struct sync *sync, enum access_how how)
 		r = access_file_write(file, buf_bytes(&sync->news));
 	}
 	if (r == 0 && how == ACCESS_FILE_REPLACE)
-		r = sync_ask(sync, KNOWN, write_line, file, NULL);
+		r = sync_ask(sync, KNOWN, NULL);
+	while (r == 1) {
+		r = access_file_write(file, bytes_str(column(sync, KNOWN, 0)));
+		r = r < 0 ? r : sync_next(sync, KNOWN);
+	}
 	if (r == 0)
 		r = access_file_save(steal_ptr(file));
 	buf_clear(&sync->news);
 	return r < 0 ? say_why(NULL, r) : 0;
-}
-
-/* What one says is known from now on. */
-static int take_line(struct sync *sync, char *line)
-{
-	char *fields[LINE_FIELDS];
-	_cleanup_(buf_done) struct buf path = { 0 };
-	int r;
-
-	sync->lines++;
-	for (size_t i = 0; i < LINE_FIELDS; i++)
-		if (!(fields[i] = strsep(&line, "\t")))
-			return 0;
-	r = layout_turn(sync->layout, fields[0], true, sync->glob, &path);
-	if (r <= 0)
-		return r == -ENOMEM ? r : 0;
-	return sync_ask(sync, KNOW, NULL, NULL, path.data, fields[0], fields[1], fields[2],
-			fields[3], fields[4], NULL);
 }
 
 int sync_keep(struct sync *sync, const struct part *part, const char *stamp)
@@ -263,10 +227,11 @@ int sync_keep(struct sync *sync, const struct part *part, const char *stamp)
 	return r == 0 && sync->news.size >= FLUSH ? write_lines(sync, ACCESS_FILE_APPEND) : r;
 }
 
+/* What the lines say is known from now on. */
 static int read_lines(struct sync *sync)
 {
 	_cleanup_(access_file_dropp) struct access_file *file = NULL;
-	_cleanup_(buf_done) struct buf text = { 0 };
+	_cleanup_(buf_done) struct buf text = { 0 }, path = { 0 };
 	struct copier_entry entry = { 0 };
 	size_t whole;
 	int r;
@@ -280,11 +245,21 @@ static int read_lines(struct sync *sync)
 	entry.file = file;
 	while (r == 0 && (r = copier_read(&entry, FLUSH, &text)) == 0 &&
 	       (whole = lines_whole(buf_bytes(&text)).size)) {
-		char *rest = text.data;
+		char *rest = text.data, *line, *fields[LINE_FIELDS];
 
 		text.data[whole - 1] = '\0';
-		while (r == 0 && rest)
-			r = take_line(sync, strsep(&rest, "\n"));
+		while (r == 0 && (line = strsep(&rest, "\n"))) {
+			sync->lines++;
+			for (size_t i = 0; i < LINE_FIELDS; i++)
+				fields[i] = strsep(&line, "\t");
+			r = !fields[LINE_FIELDS - 1] ?
+				    0 :
+				    layout_turn(sync->layout, fields[0], true, sync->glob, &path);
+			if (r > 0)
+				r = sync_ask(sync, KNOW, path.data, fields[0], fields[1], fields[2],
+					     fields[3], fields[4], NULL);
+			r = r == -EINVAL ? 0 : r;
+		}
 		buf_consume(&text, whole);
 	}
 	return r;
@@ -313,20 +288,10 @@ static int look_at_both(struct sync *sync)
 	return r == 0 && census.failed ? -EIO : r;
 }
 
-static int take_counts(void *arg, sqlite3_stmt *row)
-{
-	struct sync *sync = arg;
-
-	progress_set_total(&sync->progress, (uint64_t)sqlite3_column_int64(row, 0), 0);
-	sync->counts[SYNC_UNCHANGED] = (uint64_t)sqlite3_column_int64(row, 1);
-	sync->known = (uint64_t)sqlite3_column_int64(row, 2);
-	return 0;
-}
-
 struct batch {
 	struct sync *sync;
 	struct task tasks[BATCH];
-	unsigned count, lane;
+	unsigned count;
 	uint64_t held;
 	atomic_uint lanes;
 	atomic_bool failed; /* no more is asked */
@@ -336,8 +301,7 @@ static void batch_done(struct batch *batch)
 {
 	while (batch->count)
 		task_done(&batch->tasks[--batch->count]);
-	batch->lane = batch->lanes = 0;
-	batch->held = 0;
+	batch->lanes = batch->held = 0;
 }
 
 static void *run_lane(void *arg)
@@ -366,7 +330,7 @@ static int run_batch(struct batch *batch)
 	unsigned started = 0;
 	int r = 0, error = 0;
 
-	while (r == 0 && started < MIN(batch->lane, S3_LANES)) {
+	while (r == 0 && batch->count && started < S3_LANES) {
 		r = thread_start(&threads[started], run_lane, batch);
 		started += r == 0;
 	}
@@ -384,7 +348,7 @@ static int run_batch(struct batch *batch)
 		if (!error || (sync->up && !task->error))
 			done = task_finish(task);
 		error = error ? error : done;
-		progress_add(&sync->progress, 1, 0);
+		progress_add(&sync->copier.progress, 1, 0);
 	}
 	while (started)
 		pthread_join(threads[--started], NULL);
@@ -393,30 +357,38 @@ static int run_batch(struct batch *batch)
 }
 
 /* A file that differs.  When there are many, they are carried over. */
-static int take_task(void *arg, sqlite3_stmt *row)
+static int take_task(struct batch *batch)
 {
-	struct batch *batch = arg;
 	struct sync *sync = batch->sync;
 	struct task *task = &batch->tasks[batch->count++];
-	const char *path = column(row, 0);
-	const size_t folder = (size_t)(strrchr(path, '/') - path) + 1;
+	const char *path = column(sync, NEXT, 0);
 	_cleanup_(buf_done) struct buf key = { 0 };
 	int r;
 
-	task->sync = sync;
+	*task = (struct task){ .sync = sync,
+			       .path = strdup(path),
+			       .need = column_number(sync, NEXT, 1),
+			       .lane = column_number(sync, NEXT, 2) % S3_LANES };
 	sem_init(&task->asked, 0, 0);
-	task->path = strdup(path);
-	task->need = (uint64_t)sqlite3_column_int64(row, 1);
-	task->folder = folder;
 	batch->held += task->need;
-	task->lane = sync->up && batch->count > 1 && task[-1].folder == folder &&
-				     strncmp(path, task[-1].path, folder) == 0 ?
-			     task[-1].lane :
-			     batch->lane++ % S3_LANES;
 	r = task->path ? layout_turn(sync->layout, path, false, NULL, &key) : -ENOMEM;
 	task->form = (enum bucket_form)MAX(r, 0);
 	if (r >= 0)
-		r = sync_ask(sync, PARTS, take_row, task, path, NULL);
+		r = sync_ask(sync, PARTS, path, NULL);
+	while (r == 1) {
+		const char *name = column(sync, PARTS, 0), *now = column(sync, PARTS, 1);
+		struct part *part = *name ? task_add(task, name) : NULL;
+
+		if (*name && !part)
+			return say_why(NULL, -ENOMEM);
+		snprintf(part ? part->now : task->stamp, SYNC_STAMP, "%s", now);
+		if (part) {
+			snprintf(part->known, SYNC_STAMP, "%s", column(sync, PARTS, 2));
+			snprintf(part->digest, DIGEST_TEXT, "%s", column(sync, PARTS, 3));
+			part->lines = (int64_t)column_number(sync, PARTS, 4);
+		}
+		r = sync_next(sync, PARTS);
+	}
 	if (r == 0)
 		r = task_read(task);
 	if (r < 0)
@@ -450,16 +422,23 @@ static int find_layout(struct sync *sync)
 int sync_run(struct sync *sync)
 {
 	_cleanup_(batch_done) struct batch batch = { .sync = sync };
+	const char *verb = sync->up ? "export" : "import";
 	int r, kept;
 
-	memset(sync->counts, 0, sizeof(sync->counts));
+	memset(sync->copier.did, 0, sizeof(sync->copier.did));
 	sync->copier.failed = sync->copier.bytes = sync->copier.left = 0;
-	progress_begin(&sync->progress, sync->up ? "export" : "import", "file");
+	progress_begin(&sync->copier.progress, verb, "file");
 	r = *sync->file ? 0 : find_layout(sync);
 	if (r == 0)
 		r = look_at_both(sync);
 	if (r == 0)
-		r = sync_ask(sync, COUNT, take_counts, sync, NULL);
+		r = sync_ask(sync, COUNT, NULL);
+	if (r == 1) {
+		progress_set_total(&sync->copier.progress, column_number(sync, COUNT, 0), 0);
+		sync->copier.did[COPIER_UNCHANGED] = column_number(sync, COUNT, 1);
+		sync->known = column_number(sync, COUNT, 2);
+		r = sync_next(sync, COUNT);
+	}
 	/* Anew when most lines say what is no longer so.  Those of other sessions are not known in
 	 * a run for some, and stay. */
 	if (r == 0 && !sync->dry && !sync->glob && sync->lines > 2 * sync->known + LINES_LEAST) {
@@ -467,14 +446,18 @@ int sync_run(struct sync *sync)
 		r = write_lines(sync, ACCESS_FILE_REPLACE);
 	}
 	if (r == 0)
-		r = sync_ask(sync, NEXT, take_task, &batch, NULL);
+		r = sync_ask(sync, NEXT, verb, NULL);
+	while (r == 1) {
+		r = take_task(&batch);
+		r = r < 0 ? r : sync_next(sync, NEXT);
+	}
 	if (r == 0)
 		r = run_batch(&batch);
 	kept = write_lines(sync, ACCESS_FILE_APPEND);
 	r = r < 0 ? r : kept;
 	if (r == 0 && sync->access && !sync->dry)
 		r = access_sync(sync->access);
-	progress_end(&sync->progress);
+	progress_end(&sync->copier.progress);
 	for (size_t i = 0; i < SYNC_TEXTS; i++)
 		sqlite3_finalize(steal_ptr(sync->statements[i]));
 	sqlite3_close(steal_ptr(sync->db));
