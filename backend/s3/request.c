@@ -24,6 +24,7 @@ enum {
 	PAUSE_MAX_MS = 20000,
 	RETRY_AFTER_MAX = 60, /* seconds that a server can ask for */
 	EARLY_SECONDS = 300,  /* credentials are renewed before they end */
+	SKEW_SECONDS = 900,   /* by which a server lets the clock be away */
 };
 
 /* ---- Making it ---- */
@@ -263,21 +264,27 @@ static int answer_explain(struct s3 *s3, struct s3_request *request)
 	const long status = request->status;
 	const char *region = answer_header(curl, "x-amz-bucket-region");
 	const time_t there = curl_getdate(answer_header(curl, "date"), NULL);
+	const long away = there > 0 ? labs((long)(time(NULL) - there)) : 0;
 	_cleanup_(freep) char *code = s3_text(buf_bytes(&request->data), "Code");
 	_cleanup_(freep) char *message = s3_text(buf_bytes(&request->data), "Message");
 	_cleanup_(freep) char *what =
 		str_printf("s3://%s%s%s: %s", s3->bucket, request->key ? "/" : "",
 			   request->key ? request->key : "", request->method);
 
-	code = code ? code : strdup("");
+	/* That to a HEAD has no text. */
+	if (!code)
+		code = strdup(status != 403	  ? "" :
+			      away > SKEW_SECONDS ? "RequestTimeTooSkewed" :
+						    "AccessDenied");
 	if (!what || !code)
 		return -ENOMEM;
 	if (strcmp(code, "RequestTimeTooSkewed") == 0)
 		return str_explain(&request->why, -EACCES,
 				   "%s: the clock of this machine is %ld minutes away from the "
 				   "server's, which therefore takes no signature; set the clock",
-				   what, there > 0 ? labs((long)(time(NULL) - there)) / 60 : 0);
-	if (status == 301 || status == 307 || strcmp(code, "AuthorizationHeaderMalformed") == 0)
+				   what, away / 60);
+	if (status == 301 || status == 307 || strcmp(code, "AuthorizationHeaderMalformed") == 0 ||
+	    (status == 400 && *region && strcmp(region, s3->region) != 0))
 		return str_explain(&request->why, -EACCES,
 				   "%s: the bucket is in another region%s%s; name it with "
 				   "--region",

@@ -614,15 +614,21 @@ def test_bad_buckets_get_a_sentence_each_and_nothing_half_done(box):
         refused("secret key", AWS_SECRET_ACCESS_KEY="falsch")
         refused("another region", "us-east-1", AWS_REGION="eu-central-1")
         refused("no such bucket", verb=lambda **named: place.take(url="s3://none", **named))
-        place.server.ahead = 20 * 60
-        refused("clock", "20 minutes")
+        # The answer to a HEAD has no text that says what is wrong.
+        restore = lambda **named: place.do("restore", "s3://b/x", box.new_path("back.db"), **named)
+        refused("another region", "us-east-1", verb=restore, AWS_REGION="eu-central-1")
+        for minutes in (20, -20):
+            place.server.ahead = minutes * 60
+            refused("clock", "20 minutes")
+            refused("clock", "20 minutes", verb=restore)
         place.server.ahead = 0
-        place.server.denied = {"LIST"}
+        place.server.denied = {"LIST", "HEAD"}
         refused("no right")
+        refused("no right", verb=restore)
         place.server.denied = set()
         refused("endpoint", AWS_ENDPOINT_URL_S3="ftp://x")
         refused("no credentials", AWS_ACCESS_KEY_ID="")
-        same(set(place.operations()) - {"LIST"}, set(), "what was asked")
+        same(set(place.operations()) - {"LIST", "HEAD"}, set(), "what was asked")
         assert "no bucket" in place.do("import", place.store, "s3:///x", status=1)
         for url in ("s3://b/x?y", "s3://B!"):
             place.do("import", place.store, url, status=1)
