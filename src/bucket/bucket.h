@@ -11,6 +11,7 @@
 #include "backend/s3/s3.h"
 #include "src/exchange/copier.h"
 #include "src/exchange/copy.h"
+#include "src/rows/rows.h"
 
 struct bucket {
 	const char *url; /* borrowed */
@@ -86,7 +87,7 @@ int layout_turn(const struct bucket_layout *layout, const char *from, bool to_pa
  * the other side alone is left to a run the other way; where both have changed and differ, nothing
  * is done but to name it.
  */
-enum { SYNC_STAMP = S3_ETAG + 24, SYNC_TEXTS = 6 };
+enum { SYNC_STAMP = S3_ETAG + 24 };
 
 enum move {
 	MOVE_NONE,
@@ -141,8 +142,7 @@ struct sync {
 	struct s3_options where; /* the bucket */
 	/* Of sync.c: */
 	struct buf base; /* where keys of it begin in the bucket */
-	struct sqlite3 *db;
-	struct sqlite3_stmt *statements[SYNC_TEXTS];
+	struct rows rows;
 	char file[64];	 /* that keeps what was last the same */
 	struct buf news; /* lines for it */
 	uint64_t lines;	 /* in it, */

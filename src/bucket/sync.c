@@ -13,8 +13,6 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <pthread.h>
-#include <sqlite3.h>
-#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 
@@ -44,7 +42,7 @@ static const char schema[] =
 	"CREATE TABLE entry (path TEXT, key TEXT, now TEXT, known TEXT, digest TEXT, lines INTEGER,"
 	" PRIMARY KEY (path, key)) WITHOUT ROWID; BEGIN";
 
-static const char *const texts[SYNC_TEXTS] = {
+static const char *const texts[ROWS_TEXTS] = {
 	[ADD] = "INSERT INTO entry (path, key, now) VALUES (?, ?, ?) "
 		"ON CONFLICT DO UPDATE SET now = excluded.now",
 	[KNOW] = "INSERT INTO entry (path, key, known, digest, lines) VALUES "
@@ -66,46 +64,6 @@ static const char *const texts[SYNC_TEXTS] = {
 		  "FROM entry WHERE key <> '' AND known IS NOT NULL",
 };
 
-/* 1: there is one more row; 0, or -errno after a sentence. */
-static int sync_next(struct sync *sync, enum text text)
-{
-	const int code = sqlite3_step(sync->statements[text]);
-
-	if (code == SQLITE_ROW)
-		return 1;
-	sqlite3_reset(sync->statements[text]);
-	return code == SQLITE_DONE ? 0 : say_why(NULL, code == SQLITE_FULL ? -ENOSPC : -EIO);
-}
-
-/* With values up to a NULL: as sync_next(). */
-static int sync_ask(struct sync *sync, enum text text, ...)
-{
-	sqlite3_stmt **statement = &sync->statements[text];
-	const char *value;
-	va_list args;
-
-	if (!*statement)
-		sqlite3_prepare_v3(sync->db, texts[text], -1, SQLITE_PREPARE_PERSISTENT, statement,
-				   NULL);
-	va_start(args, text);
-	for (int i = 1; (value = va_arg(args, const char *)); i++)
-		sqlite3_bind_text(*statement, i, value, -1, SQLITE_TRANSIENT);
-	va_end(args);
-	return sync_next(sync, text);
-}
-
-static const char *column(const struct sync *sync, enum text text, int place)
-{
-	const unsigned char *value = sqlite3_column_text(sync->statements[text], place);
-
-	return value ? (const char *)value : "";
-}
-
-static uint64_t column_number(const struct sync *sync, enum text text, int place)
-{
-	return (uint64_t)sqlite3_column_int64(sync->statements[text], place);
-}
-
 /* ---- Both sides ---- */
 
 /* A file's path, or an object's key behind the base. */
@@ -119,9 +77,10 @@ static int add(struct sync *sync, const char *name, bool is_object, const char *
 				     is_object ? "no file can have this name" :
 						 "the layout has another meaning for this name");
 	sync->copier.left += r == 0 && (is_object || sync->up);
-	return r <= 0 ? r :
-			sync_ask(sync, ADD, is_object ? to.data : name, is_object ? name : "",
-				 stamp, NULL);
+	if (r > 0)
+		r = ROWS_ASK(&sync->rows, ADD, rows_text(is_object ? to.data : name),
+			     rows_text(is_object ? name : ""), rows_text(stamp));
+	return r < 0 ? say_why(NULL, r) : 0;
 }
 
 static int add_object(void *arg, const struct s3_object *object)
@@ -207,10 +166,10 @@ static int write_lines(struct sync *sync, enum access_how how)
 		r = access_file_write(file, buf_bytes(&sync->news));
 	}
 	if (r == 0 && how == ACCESS_FILE_REPLACE)
-		r = sync_ask(sync, KNOWN, NULL);
+		r = rows_ask(&sync->rows, KNOWN, NULL);
 	while (r == 1) {
-		r = access_file_write(file, bytes_str(column(sync, KNOWN, 0)));
-		r = r < 0 ? r : sync_next(sync, KNOWN);
+		r = access_file_write(file, rows_column_bytes(&sync->rows, KNOWN, 0));
+		r = r < 0 ? r : rows_next(&sync->rows, KNOWN);
 	}
 	if (r == 0)
 		r = access_file_save(steal_ptr(file));
@@ -256,8 +215,10 @@ static int read_lines(struct sync *sync)
 				    0 :
 				    layout_turn(sync->layout, fields[0], true, sync->glob, &path);
 			if (r > 0)
-				r = sync_ask(sync, KNOW, path.data, fields[0], fields[1], fields[2],
-					     fields[3], fields[4], NULL);
+				r = ROWS_ASK(&sync->rows, KNOW, rows_text(path.data),
+					     rows_text(fields[0]), rows_text(fields[1]),
+					     rows_text(fields[2]), rows_text(fields[3]),
+					     rows_text(fields[4]));
 			r = r == -EINVAL ? 0 : r;
 		}
 		buf_consume(&text, whole);
@@ -274,11 +235,11 @@ static int look_at_both(struct sync *sync)
 	struct copier census = {
 		.from = sync->access, .store = sync->copier.store, .sink = &sink, .arg = sync
 	};
-	int r = sqlite3_open("", &sync->db) == SQLITE_OK &&
-				sqlite3_exec(sync->db, schema, NULL, NULL, NULL) == SQLITE_OK ?
-			read_lines(sync) :
-			-EIO;
+	int r = rows_open(&sync->rows, "", SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, texts,
+			  schema);
 
+	if (r == 0)
+		r = read_lines(sync);
 	if (r < 0)
 		return say_why(NULL, r);
 	r = bucket->ops->list(bucket->s3, sync->base.data, add_object, sync);
@@ -361,33 +322,35 @@ static int take_task(struct batch *batch)
 {
 	struct sync *sync = batch->sync;
 	struct task *task = &batch->tasks[batch->count++];
-	const char *path = column(sync, NEXT, 0);
+	struct rows *rows = &sync->rows;
+	const char *path = rows_column_text(rows, NEXT, 0);
 	_cleanup_(buf_done) struct buf key = { 0 };
 	int r;
 
 	*task = (struct task){ .sync = sync,
 			       .path = strdup(path),
-			       .need = column_number(sync, NEXT, 1),
-			       .lane = column_number(sync, NEXT, 2) % S3_LANES };
+			       .need = (uint64_t)rows_column(rows, NEXT, 1),
+			       .lane = (unsigned)rows_column(rows, NEXT, 2) % S3_LANES };
 	sem_init(&task->asked, 0, 0);
 	batch->held += task->need;
 	r = task->path ? layout_turn(sync->layout, path, false, NULL, &key) : -ENOMEM;
 	task->form = (enum bucket_form)MAX(r, 0);
 	if (r >= 0)
-		r = sync_ask(sync, PARTS, path, NULL);
+		r = ROWS_ASK(rows, PARTS, rows_text(path));
 	while (r == 1) {
-		const char *name = column(sync, PARTS, 0), *now = column(sync, PARTS, 1);
+		const char *name = rows_column_text(rows, PARTS, 0);
+		const char *now = rows_column_text(rows, PARTS, 1);
 		struct part *part = *name ? task_add(task, name) : NULL;
 
 		if (*name && !part)
 			return say_why(NULL, -ENOMEM);
 		snprintf(part ? part->now : task->stamp, SYNC_STAMP, "%s", now);
 		if (part) {
-			snprintf(part->known, SYNC_STAMP, "%s", column(sync, PARTS, 2));
-			snprintf(part->digest, DIGEST_TEXT, "%s", column(sync, PARTS, 3));
-			part->lines = (int64_t)column_number(sync, PARTS, 4);
+			snprintf(part->known, SYNC_STAMP, "%s", rows_column_text(rows, PARTS, 2));
+			snprintf(part->digest, DIGEST_TEXT, "%s", rows_column_text(rows, PARTS, 3));
+			part->lines = rows_column(rows, PARTS, 4);
 		}
-		r = sync_next(sync, PARTS);
+		r = rows_next(rows, PARTS);
 	}
 	if (r == 0)
 		r = task_read(task);
@@ -423,21 +386,20 @@ int sync_run(struct sync *sync)
 {
 	_cleanup_(batch_done) struct batch batch = { .sync = sync };
 	const char *verb = sync->up ? "export" : "import";
+	struct copier *copier = &sync->copier;
+	struct rows *rows = &sync->rows;
 	int r, kept;
 
-	memset(sync->copier.did, 0, sizeof(sync->copier.did));
-	sync->copier.failed = sync->copier.bytes = sync->copier.left = 0;
-	progress_begin(&sync->copier.progress, verb, "file");
+	memset(copier->did, 0, sizeof(copier->did));
+	copier->failed = copier->bytes = copier->left = 0;
+	progress_begin(&copier->progress, verb, "file");
 	r = *sync->file ? 0 : find_layout(sync);
 	if (r == 0)
 		r = look_at_both(sync);
-	if (r == 0)
-		r = sync_ask(sync, COUNT, NULL);
-	if (r == 1) {
-		progress_set_total(&sync->copier.progress, column_number(sync, COUNT, 0), 0);
-		sync->copier.did[COPIER_UNCHANGED] = column_number(sync, COUNT, 1);
-		sync->known = column_number(sync, COUNT, 2);
-		r = sync_next(sync, COUNT);
+	if (r == 0 && rows_ask(rows, COUNT, NULL) == 1) {
+		progress_set_total(&copier->progress, (uint64_t)rows_column(rows, COUNT, 0), 0);
+		copier->did[COPIER_UNCHANGED] = (uint64_t)rows_column(rows, COUNT, 1);
+		sync->known = (uint64_t)rows_column(rows, COUNT, 2);
 	}
 	/* Anew when most lines say what is no longer so.  Those of other sessions are not known in
 	 * a run for some, and stay. */
@@ -445,11 +407,15 @@ int sync_run(struct sync *sync)
 		sync->lines = sync->known;
 		r = write_lines(sync, ACCESS_FILE_REPLACE);
 	}
-	if (r == 0)
-		r = sync_ask(sync, NEXT, verb, NULL);
+	if (r == 0) {
+		r = ROWS_ASK(rows, NEXT, rows_text(verb));
+		if (r < 0)
+			say_why(NULL, r);
+	}
 	while (r == 1) {
 		r = take_task(&batch);
-		r = r < 0 ? r : sync_next(sync, NEXT);
+		if (r == 0 && (r = rows_next(rows, NEXT)) < 0)
+			say_why(NULL, r);
 	}
 	if (r == 0)
 		r = run_batch(&batch);
@@ -457,10 +423,8 @@ int sync_run(struct sync *sync)
 	r = r < 0 ? r : kept;
 	if (r == 0 && sync->access && !sync->dry)
 		r = access_sync(sync->access);
-	progress_end(&sync->copier.progress);
-	for (size_t i = 0; i < SYNC_TEXTS; i++)
-		sqlite3_finalize(steal_ptr(sync->statements[i]));
-	sqlite3_close(steal_ptr(sync->db));
+	progress_end(&copier->progress);
+	rows_close(rows);
 	return stop_wanted() ? -EINTR : r;
 }
 
