@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include <errno.h>
 #include <openssl/evp.h>
-#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
-#include "backend/base/cleanup.h"
 #include "backend/base/descriptor.h"
 #include "backend/base/moment.h"
 #include "backend/plugin.h"
@@ -30,43 +28,36 @@ static char *environment(const char *name)
 	return value && *value ? strdup(value) : NULL;
 }
 
-/* What a section of a file has under the name of a variable, in small letters, with its AWS_ or
- * without; or NULL. */
-static char *file_get(const char *path, const char *section, const char *variable)
-{
-	_cleanup_(fclosep) FILE *file = descriptor_stream(path);
-	char line[4096], name[256], text[4096];
-	bool inside = false;
-
-	while (file && fgets(line, sizeof(line), file)) {
-		if (sscanf(line, " [ profile %255[^] \t]", name) == 1 ||
-		    sscanf(line, " [ %255[^] \t]", name) == 1)
-			inside = strcmp(name, section) == 0;
-		else if (inside && sscanf(line, " %255[^#;= \t] = %4095s", name, text) == 2 &&
-			 (strcasecmp(name, variable) == 0 ||
-			  strcasecmp(name, variable + strlen("AWS_")) == 0))
-			return strdup(text);
-	}
-	return NULL;
-}
-
-/* From the environment, unless it is to be in files, or from ~/.aws. */
+/* From the environment, unless it is to be in files, or from ~/.aws: what the profile's section has
+ * under the name of the variable, in small letters, with its AWS_ or without. */
 static char *setting(const char *variable, bool in_files)
 {
 	static const char *const files[][2] = {
 		{ "AWS_SHARED_CREDENTIALS_FILE", "credentials" },
 		{ "AWS_CONFIG_FILE", "config" },
 	};
-	const char *home = getenv("HOME");
-	_cleanup_(freep) char *profile = environment("AWS_PROFILE");
+	const char *home = getenv("HOME"), *profile = getenv("AWS_PROFILE");
+	const char *section = profile && *profile ? profile : "default";
 	char *value = in_files ? NULL : environment(variable);
+	char line[4096], name[256], text[4096];
 
 	for (size_t i = 0; !value && i < ARRAY_SIZE(files); i++) {
 		_cleanup_(freep) char *path = environment(files[i][0]);
+		_cleanup_(fclosep) FILE *file = NULL;
+		bool inside = false;
 
 		if (!path)
 			path = str_printf("%s/.aws/%s", home ? home : "", files[i][1]);
-		value = path ? file_get(path, profile ? profile : "default", variable) : NULL;
+		file = path ? descriptor_stream(path) : NULL;
+		while (!value && file && fgets(line, sizeof(line), file))
+			if (sscanf(line, " [ profile %255[^] \t]", name) == 1 ||
+			    sscanf(line, " [ %255[^] \t]", name) == 1)
+				inside = strcmp(name, section) == 0;
+			else if (inside &&
+				 sscanf(line, " %255[^#;= \t] = %4095s", name, text) == 2 &&
+				 (strcasecmp(name, variable) == 0 ||
+				  strcasecmp(name, variable + strlen("AWS_")) == 0))
+				value = strdup(text);
 	}
 	return value;
 }
@@ -146,7 +137,6 @@ static void client_close(struct s3 *s3)
 		curl_easy_cleanup(s3->handles[i]);
 	pthread_mutex_destroy(&s3->lock);
 	credentials_done(s3);
-	free(s3->bucket);
 	free(s3->region);
 	free(s3->signing);
 	free(s3->place);
@@ -179,7 +169,7 @@ static int client_open(const struct s3_options *options, struct s3 **ret_s3, con
 	s3->tries = tries && atoi(tries) > 0 ? (unsigned)atoi(tries) : 8;
 	s3->stopped = options->stopped;
 	s3->ca = setting("AWS_CA_BUNDLE", false);
-	s3->bucket = strdup(options->bucket);
+	s3->bucket = options->bucket;
 	s3->region = options->region ? strdup(options->region) : environment("AWS_REGION");
 	if (!s3->region)
 		s3->region = environment("AWS_DEFAULT_REGION");
@@ -190,7 +180,7 @@ static int client_open(const struct s3_options *options, struct s3 **ret_s3, con
 	s3->signing = s3->region ? str_printf("aws:amz:%s:s3", s3->region) : NULL;
 	if (!endpoint)
 		endpoint = setting("AWS_ENDPOINT_URL", false);
-	if (!s3->bucket || !s3->signing)
+	if (!s3->signing)
 		return -ENOMEM;
 	/* A certificate for *.s3.amazonaws.com is not for a name with more dots. */
 	const bool by_path = options->style ? strcmp(options->style, "path") == 0 :
@@ -220,9 +210,7 @@ int s3_sha256(struct bytes data, char ret_text[S3_HASH])
 	unsigned char digest[S3_HASH / 2];
 	const bool done = EVP_Digest(data.data, data.size, digest, NULL, EVP_sha256(), NULL) == 1;
 
-	*ret_text = '\0';
-	for (size_t i = 0; done && i < sizeof(digest); i++)
-		snprintf(ret_text + 2 * i, 3, "%02x", digest[i]);
+	bytes_hex(bytes_make(digest, done ? sizeof(digest) : 0), ret_text);
 	return done ? 0 : -EOPNOTSUPP;
 }
 

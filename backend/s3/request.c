@@ -12,7 +12,6 @@
 #include <inttypes.h>
 #include <sys/random.h>
 
-#include "backend/base/cleanup.h"
 #include "backend/base/log.h"
 #include "backend/base/moment.h"
 #include "backend/s3/internal.h"
@@ -303,38 +302,12 @@ static int answer_explain(struct s3 *s3, struct s3_request *request)
 			   message ? message : "");
 }
 
-/* 1: another try may help. */
-static int answer_judge(struct s3 *s3, struct s3_request *request, CURLcode result)
-{
-	const bool hopeless = result == CURLE_PEER_FAILED_VERIFICATION ||
-			      result == CURLE_SSL_CACERT_BADFILE || result == CURLE_URL_MALFORMAT;
-	CURL *curl = s3->handles[request->lane];
-	/* A multipart upload may fail after its status was sent. */
-	_cleanup_(freep) char *late = strcmp(request->method, "POST") == 0 ?
-					      s3_text(buf_bytes(&request->data), "Code") :
-					      NULL;
-
-	if (result == CURLE_ABORTED_BY_CALLBACK)
-		return -EINTR;
-	if (result == CURLE_WRITE_ERROR)
-		return str_explain(&request->why, -EFBIG, "s3://%s/%s is larger than was said",
-				   s3->bucket, request->key ? request->key : "");
-	if (result != CURLE_OK)
-		return str_explain(&request->why, hopeless ? -EIO : 1, "cannot reach %s: %s",
-				   request->url ? request->url : s3->place,
-				   curl_easy_strerror(result));
-	if (request->status / 100 != 2 || late)
-		return answer_explain(s3, request);
-	return strstr(answer_header(curl, "content-encoding"), "aws-chunked") ?
-		       unframe(&request->data) :
-		       0;
-}
-
 /* 1: another try may help, after so many milliseconds at least. */
 static int try_once(struct s3 *s3, struct s3_request *request, long *ret_after)
 {
 	CURL *curl = s3->handles[request->lane];
 	struct curl_slist *headers = NULL;
+	_cleanup_(freep) char *late = NULL;
 	curl_off_t after = 0, size = 0;
 	CURLcode result = CURLE_OK;
 	int r;
@@ -349,8 +322,8 @@ static int try_once(struct s3 *s3, struct s3_request *request, long *ret_after)
 	if (r == 0)
 		result = curl_easy_perform(curl);
 	curl_slist_free_all(headers);
-	if (r < 0)
-		return r;
+	if (r < 0 || result == CURLE_ABORTED_BY_CALLBACK)
+		return r < 0 ? r : -EINTR;
 	curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &request->status);
 	curl_easy_getinfo(curl, CURLINFO_CONTENT_LENGTH_DOWNLOAD_T, &size);
 	curl_easy_getinfo(curl, CURLINFO_FILETIME_T, &request->modified);
@@ -361,7 +334,24 @@ static int try_once(struct s3 *s3, struct s3_request *request, long *ret_after)
 	unquote(answer_header(curl, "etag"), request->etag);
 	snprintf(request->sha256, S3_HASH, "%s", answer_header(curl, "x-amz-meta-sha256"));
 	*ret_after = (long)MIN(after, RETRY_AFTER_MAX) * 1000;
-	return answer_judge(s3, request, result);
+	if (result == CURLE_WRITE_ERROR)
+		return str_explain(&request->why, -EFBIG, "s3://%s/%s is larger than was said",
+				   s3->bucket, request->key ? request->key : "");
+	const bool hopeless = result == CURLE_PEER_FAILED_VERIFICATION ||
+			      result == CURLE_SSL_CACERT_BADFILE || result == CURLE_URL_MALFORMAT;
+
+	if (result != CURLE_OK)
+		return str_explain(&request->why, hopeless ? -EIO : 1, "cannot reach %s: %s",
+				   request->url ? request->url : s3->place,
+				   curl_easy_strerror(result));
+	/* A multipart upload may fail after its status was sent. */
+	if (strcmp(request->method, "POST") == 0)
+		late = s3_text(buf_bytes(&request->data), "Code");
+	if (request->status / 100 != 2 || late)
+		return answer_explain(s3, request);
+	return strstr(answer_header(curl, "content-encoding"), "aws-chunked") ?
+		       unframe(&request->data) :
+		       0;
 }
 
 int s3_perform(struct s3 *s3, struct s3_request *request)
@@ -409,7 +399,7 @@ static int take_object(struct bytes xml, bool encoded, s3_object_fn *fn, void *a
 	/* No request can name a key with a NUL. */
 	return strlen(key.data) + 1 < key.size ?
 		       0 :
-		       fn(arg, &(struct s3_object){ key.data, unquoted, strtoull(size, NULL, 10) });
+		       fn(arg, key.data, unquoted, strtoull(size, NULL, 10));
 }
 
 int s3_list(struct s3 *s3, const char *prefix, s3_object_fn *fn, void *arg)

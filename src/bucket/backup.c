@@ -7,12 +7,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <sys/mman.h>
-#include <time.h>
 
 #include "backend/base/log.h"
-#include "src/exchange/copier.h"
-#include "src/user/progress.h"
-#include "src/user/say.h"
 
 enum {
 	SINGLE_MAX = 64 << 20, /* bytes; what is larger is uploaded in parts */
@@ -67,14 +63,15 @@ static int backup_map(struct backup *backup, int fd)
 	return r < 0 ? say_why(NULL, r) : 0;
 }
 
-static int take_name(void *arg, const struct s3_object *object)
+static int take_name(void *arg, const char *key, const char *etag, uint64_t size)
 {
 	struct backup *backup = arg;
-	const size_t size = strlen(backup->bucket.prefix);
+	const size_t begin = strlen(backup->bucket.prefix);
 
-	return strncmp(object->key, backup->bucket.prefix, size) == 0 &&
-			       fnmatch(stamp_glob, object->key + size, 0) == 0 ?
-		       copier_names_add(&backup->names, object->key) :
+	(void)etag, (void)size;
+	return strncmp(key, backup->bucket.prefix, begin) == 0 &&
+			       fnmatch(stamp_glob, key + begin, 0) == 0 ?
+		       copier_names_add(&backup->names, key) :
 		       0;
 }
 
@@ -218,6 +215,7 @@ static int judge_free(const struct backup *backup)
 	const struct bucket *bucket = &backup->bucket;
 	_cleanup_(freep) char *beside = str_printf("%s.sessfs-try", backup->key);
 	S3_REQUEST(head, .method = "HEAD", .key = backup->key);
+	S3_REQUEST(put, .method = "PUT", .key = beside, .is_new = true);
 	int r = beside ? bucket->ops->perform(bucket->s3, &head) : -ENOMEM;
 
 	if (r == 0)
@@ -225,13 +223,8 @@ static int judge_free(const struct backup *backup)
 			  backup->key);
 	if (r != -ENOENT)
 		return r < 0 ? say_why(head.why, r) : -EEXIST;
-	r = 0;
-	for (int i = 0; i < 2 && r == 0; i++) {
-		S3_REQUEST(put, .method = "PUT", .key = beside, .is_new = true);
-
-		r = bucket->ops->perform(bucket->s3, &put);
-	}
-	if (r == 0)
+	if (bucket->ops->perform(bucket->s3, &put) == 0 &&
+	    bucket->ops->perform(bucket->s3, &put) == 0)
 		log_notice(
 			"%s takes no notice of If-None-Match, so a backup of the same name that is "
 			"made at the same time could replace this one",

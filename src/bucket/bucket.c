@@ -7,12 +7,10 @@
 #include <stdio.h>
 #include <sys/resource.h>
 
-#include "backend/base/cleanup.h"
 #include "backend/base/log.h"
 #include "backend/plugin.h"
 #include "backend/schemes/plugins.h"
 #include "fs/base/template.h"
-#include "src/user/say.h"
 #include "src/user/stop.h"
 
 enum { GUESSES = 1000 }; /* objects that tell the layout */
@@ -52,7 +50,6 @@ void bucket_done(struct bucket *bucket)
 	if (bucket->s3)
 		bucket->ops->close(bucket->s3);
 	free(bucket->name);
-	*bucket = (struct bucket){ 0 };
 }
 
 int bucket_perform(const struct bucket *bucket, struct s3_request *request)
@@ -192,19 +189,20 @@ struct guess {
 };
 
 /* The layout and the base by which an object is one of it: 1. */
-static int guess_object(void *arg, const struct s3_object *object)
+static int guess_object(void *arg, const char *key, const char *etag, uint64_t size)
 {
 	struct guess *guess = arg;
 	struct buf *base = guess->base;
 	_cleanup_(buf_done) struct buf path = { 0 };
 
+	(void)etag, (void)size;
 	for (size_t i = 0; i < 2 * BUCKET_LAYOUTS; i++) {
 		const struct bucket_layout *layout = &bucket_layouts[i / 2];
 
 		if ((*guess->layout && *guess->layout != layout) ||
 		    layout_base(layout, guess->prefix, i % 2, base) < 0 ||
-		    strncmp(object->key, base->data, base->size) != 0 ||
-		    layout_turn(layout, object->key + base->size, true, NULL, &path) <= 0)
+		    strncmp(key, base->data, base->size) != 0 ||
+		    layout_turn(layout, key + base->size, true, NULL, &path) <= 0)
 			continue;
 		*guess->layout = layout;
 		return 1;

@@ -145,8 +145,7 @@ struct sync {
 	struct rows rows;
 	char file[64];	 /* that keeps what was last the same */
 	struct buf news; /* lines for it */
-	uint64_t lines;	 /* in it, */
-	uint64_t known;	 /* and how many say what is still so */
+	int64_t lines;	 /* in it */
 };
 
 /* Finds out the layout of the bucket, compares and brings over once; may be called again.  0, or
@@ -158,8 +157,9 @@ void sync_close(struct sync *sync);
  * its file. */
 int sync_keep(struct sync *sync, const struct part *part, const char *stamp);
 /* What was not changed has the same stamp: "SIZE TIME" of a file, "SIZE ETAG" of an object.  "": it
- * is not there. */
-int sync_stamp(struct sync *sync, const char *path, char ret_stamp[SYNC_STAMP]);
+ * is not there.  st may be NULL. */
+int sync_stamp(struct sync *sync, const char *path, const struct stat *st,
+	       char ret_stamp[SYNC_STAMP]);
 
 /* One with this key behind the base; NULL: no memory. */
 struct part *task_add(struct task *task, const char *key);

@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <sys/random.h>
 
-#include "backend/base/cleanup.h"
 #include "backend/base/log.h"
 #include "backend/base/moment.h"
 #include "fs/base/lines.h"
@@ -329,7 +328,7 @@ static int write_local(struct task *task)
 	if (r < 0 || !changes)
 		return r;
 	r = buf_append_bytes(&content, task->tail);
-	if (sync_stamp(sync, task->path, now) < 0 || strcmp(now, task->stamp) != 0)
+	if (sync_stamp(sync, task->path, NULL, now) < 0 || strcmp(now, task->stamp) != 0)
 		why = "it has changed meanwhile; the next run looks again";
 	else if (stays && import_is_view(&writer, task->path) == 1)
 		why = "it has the name of a view, so it is not imported";
@@ -345,7 +344,7 @@ static int write_local(struct task *task)
 	r = stays ? copier_file(&writer, &entry) : access_remove(sync->access, task->path, false);
 	if (r < 0)
 		return copier_fail(&sync->copier, &entry, r) < 0 ? r : 1;
-	return sync_stamp(sync, task->path, task->stamp);
+	return sync_stamp(sync, task->path, NULL, task->stamp);
 }
 
 /* Tells and counts what was done with a part, or would be, and keeps in mind that both sides are

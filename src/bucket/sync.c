@@ -17,7 +17,6 @@
 #include <stdio.h>
 
 #include "backend/base/array.h"
-#include "backend/base/cleanup.h"
 #include "backend/base/moment.h"
 #include "backend/base/thread.h"
 #include "fs/base/layout.h"
@@ -54,11 +53,11 @@ static const char *const texts[ROWS_TEXTS] = {
 		  "sum(key <> '' AND known IS NOT NULL) AS known FROM entry GROUP BY path)",
 	[NEXT] = "SELECT path, sum(iif(key = '' OR now IS NOT known, cast(now AS INTEGER), 0)), "
 		 "dense_rank() OVER (ORDER BY rtrim(path, replace(path, '/', '')), "
-		 "iif(?1 = 'export', '', path)) FROM entry "
+		 "iif(?1 = 'export', '', path)), max(iif(key = '', now, '')) FROM entry "
 		 "GROUP BY path HAVING max(now IS NOT known) "
 		 "ORDER BY rtrim(path, replace(path, '/', '')), length(path), path",
-	[PARTS] = "SELECT key, now, known, digest, lines FROM entry WHERE path = ? AND "
-		  "ifnull(now, known) IS NOT NULL ORDER BY key",
+	[PARTS] = "SELECT key, now, known, digest, lines FROM entry WHERE path = ? AND key <> '' "
+		  "AND ifnull(now, known) IS NOT NULL ORDER BY key",
 	[KNOWN] = "SELECT printf('%s\t%s\t%s\t%d\t%s\n', key, known, digest, lines, (SELECT known "
 		  "FROM entry AS file WHERE file.path = entry.path AND file.key = '')) "
 		  "FROM entry WHERE key <> '' AND known IS NOT NULL",
@@ -83,33 +82,28 @@ static int add(struct sync *sync, const char *name, bool is_object, const char *
 	return r < 0 ? say_why(NULL, r) : 0;
 }
 
-static int add_object(void *arg, const struct s3_object *object)
+static int add_object(void *arg, const char *key, const char *etag, uint64_t size)
 {
 	struct sync *sync = arg;
 	char stamp[SYNC_STAMP];
 
-	if (strncmp(object->key, sync->base.data, sync->base.size) != 0)
+	if (strncmp(key, sync->base.data, sync->base.size) != 0)
 		return 0;
-	if (stop_wanted())
-		return -EINTR;
-	snprintf(stamp, SYNC_STAMP, "%" PRIu64 " %s", object->size, object->etag);
-	return add(sync, object->key + sync->base.size, true, stamp);
+	snprintf(stamp, SYNC_STAMP, "%" PRIu64 " %s", size, etag);
+	return add(sync, key + sync->base.size, true, stamp);
 }
 
-static void stamp_of(const struct stat *st, char ret_stamp[SYNC_STAMP])
+int sync_stamp(struct sync *sync, const char *path, const struct stat *st,
+	       char ret_stamp[SYNC_STAMP])
 {
-	snprintf(ret_stamp, SYNC_STAMP, "%lld %lld", (long long)st->st_size,
-		 (long long)time_join(st->st_ctim));
-}
+	struct stat now;
+	int r = st ? 0 : access_stat(sync->access, path, &now);
 
-int sync_stamp(struct sync *sync, const char *path, char ret_stamp[SYNC_STAMP])
-{
-	struct stat st;
-	int r = access_stat(sync->access, path, &st);
-
+	st = st ? st : &now;
 	*ret_stamp = '\0';
 	if (r == 0)
-		stamp_of(&st, ret_stamp);
+		snprintf(ret_stamp, SYNC_STAMP, "%lld %lld", (long long)st->st_size,
+			 (long long)time_join(st->st_ctim));
 	return r == -ENOENT ? 0 : r;
 }
 
@@ -120,7 +114,7 @@ static int add_file(struct copier *census, struct copier_entry *entry)
 	if (!S_ISREG(entry->st.st_mode) ||
 	    strncmp(entry->path, kept_names, strlen(kept_names)) == 0)
 		return 0;
-	stamp_of(&entry->st, stamp);
+	sync_stamp(census->arg, entry->path, &entry->st, stamp);
 	return add(census->arg, entry->path, false, stamp);
 }
 
@@ -289,18 +283,15 @@ static int run_batch(struct batch *batch)
 	struct sync *sync = batch->sync;
 	pthread_t threads[S3_LANES];
 	unsigned started = 0;
-	int r = 0, error = 0;
+	int error = 0;
 
-	while (r == 0 && batch->count && started < S3_LANES) {
-		r = thread_start(&threads[started], run_lane, batch);
-		started += r == 0;
-	}
-	if (r < 0) {
-		batch->failed = true;
-		error = say_why(NULL, r);
-	}
+	for (unsigned i = 0; batch->count && i < S3_LANES; i++)
+		if (thread_start(&threads[started], run_lane, batch) == 0)
+			started++;
+		else
+			run_lane(batch); /* by this thread, then */
 	/* What is in the bucket already is kept in mind, also when one has failed. */
-	for (unsigned i = 0; r == 0 && i < batch->count; i++) {
+	for (unsigned i = 0; i < batch->count; i++) {
 		struct task *task = &batch->tasks[i];
 		int done = 0;
 
@@ -331,6 +322,7 @@ static int take_task(struct batch *batch)
 			       .path = strdup(path),
 			       .need = (uint64_t)rows_column(rows, NEXT, 1),
 			       .lane = (unsigned)rows_column(rows, NEXT, 2) % S3_LANES };
+	snprintf(task->stamp, SYNC_STAMP, "%s", rows_column_text(rows, NEXT, 3));
 	sem_init(&task->asked, 0, 0);
 	batch->held += task->need;
 	r = task->path ? layout_turn(sync->layout, path, false, NULL, &key) : -ENOMEM;
@@ -338,18 +330,14 @@ static int take_task(struct batch *batch)
 	if (r >= 0)
 		r = ROWS_ASK(rows, PARTS, rows_text(path));
 	while (r == 1) {
-		const char *name = rows_column_text(rows, PARTS, 0);
-		const char *now = rows_column_text(rows, PARTS, 1);
-		struct part *part = *name ? task_add(task, name) : NULL;
+		struct part *part = task_add(task, rows_column_text(rows, PARTS, 0));
 
-		if (*name && !part)
+		if (!part)
 			return say_why(NULL, -ENOMEM);
-		snprintf(part ? part->now : task->stamp, SYNC_STAMP, "%s", now);
-		if (part) {
-			snprintf(part->known, SYNC_STAMP, "%s", rows_column_text(rows, PARTS, 2));
-			snprintf(part->digest, DIGEST_TEXT, "%s", rows_column_text(rows, PARTS, 3));
-			part->lines = rows_column(rows, PARTS, 4);
-		}
+		snprintf(part->now, SYNC_STAMP, "%s", rows_column_text(rows, PARTS, 1));
+		snprintf(part->known, SYNC_STAMP, "%s", rows_column_text(rows, PARTS, 2));
+		snprintf(part->digest, DIGEST_TEXT, "%s", rows_column_text(rows, PARTS, 3));
+		part->lines = rows_column(rows, PARTS, 4);
 		r = rows_next(rows, PARTS);
 	}
 	if (r == 0)
@@ -388,7 +376,7 @@ int sync_run(struct sync *sync)
 	const char *verb = sync->up ? "export" : "import";
 	struct copier *copier = &sync->copier;
 	struct rows *rows = &sync->rows;
-	int r, kept;
+	int r, row, kept;
 
 	memset(copier->did, 0, sizeof(copier->did));
 	copier->failed = copier->bytes = copier->left = 0;
@@ -399,24 +387,17 @@ int sync_run(struct sync *sync)
 	if (r == 0 && rows_ask(rows, COUNT, NULL) == 1) {
 		progress_set_total(&copier->progress, (uint64_t)rows_column(rows, COUNT, 0), 0);
 		copier->did[COPIER_UNCHANGED] = (uint64_t)rows_column(rows, COUNT, 1);
-		sync->known = (uint64_t)rows_column(rows, COUNT, 2);
+		/* Anew when most lines say what is no longer so.  Those of other sessions are not
+		 * known in a run for some, and stay. */
+		if (!sync->dry && !sync->glob &&
+		    sync->lines > 2 * rows_column(rows, COUNT, 2) + LINES_LEAST)
+			r = write_lines(sync, ACCESS_FILE_REPLACE);
 	}
-	/* Anew when most lines say what is no longer so.  Those of other sessions are not known in
-	 * a run for some, and stay. */
-	if (r == 0 && !sync->dry && !sync->glob && sync->lines > 2 * sync->known + LINES_LEAST) {
-		sync->lines = sync->known;
-		r = write_lines(sync, ACCESS_FILE_REPLACE);
-	}
-	if (r == 0) {
-		r = ROWS_ASK(rows, NEXT, rows_text(verb));
-		if (r < 0)
-			say_why(NULL, r);
-	}
-	while (r == 1) {
-		r = take_task(&batch);
-		if (r == 0 && (r = rows_next(rows, NEXT)) < 0)
-			say_why(NULL, r);
-	}
+	row = r == 0 ? ROWS_ASK(rows, NEXT, rows_text(verb)) : 0;
+	while (row == 1 && (r = take_task(&batch)) == 0)
+		row = rows_next(rows, NEXT);
+	if (row < 0)
+		r = say_why(NULL, row);
 	if (r == 0)
 		r = run_batch(&batch);
 	kept = write_lines(sync, ACCESS_FILE_APPEND);

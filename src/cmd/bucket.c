@@ -4,16 +4,12 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "backend/base/heap.h"
 #include "backend/base/log.h"
 #include "backend/base/moment.h"
-#include "src/user/say.h"
 #include "src/user/stop.h"
-
-#define EVERY INT64_C(5000000000) /* nanoseconds from one round to the next */
 
 int cmd_take_style(void *field, const char *value, char **ret_why)
 {
@@ -53,7 +49,7 @@ int cmd_sync_run(struct sync *sync, struct options *options, char **operands, bo
 	const char *store = operands[0];
 	_cleanup_(bucket_done) struct bucket bucket = { 0 };
 	_cleanup_(access_closep) struct access *files = NULL;
-	const struct timespec pause = time_split(sync->every ? sync->every : EVERY);
+	const struct timespec pause = time_split(sync->every ? sync->every : INT64_C(5000000000));
 	const unsigned flags = sync->dry ? 0 : ACCESS_WRITE | (sync->up ? 0 : ACCESS_CREATE);
 	int r;
 
