@@ -404,6 +404,7 @@ static int take_object(struct bytes xml, bool encoded, s3_object_fn *fn, void *a
 
 int s3_list(struct s3 *s3, const char *prefix, s3_object_fn *fn, void *arg)
 {
+	static const char list_end[] = "</ListBucketResult>"; /* else there was more */
 	_cleanup_(freep) char *token = NULL;
 	bool more = true;
 	int r = 0;
@@ -428,7 +429,8 @@ int s3_list(struct s3 *s3, const char *prefix, s3_object_fn *fn, void *arg)
 		more = truncated && strcmp(truncated, "true") == 0;
 		free(token);
 		token = more ? s3_text(page, "NextContinuationToken") : NULL;
-		if (!truncated || (more && !(token && *token)))
+		if (!truncated || (more && !(token && *token)) ||
+		    !memmem(page.data, page.size, list_end, strlen(list_end)))
 			r = -EBADMSG;
 		while (r == 0 && next_element(&page, "Contents", &object))
 			r = take_object(object, encoding && *encoding, fn, arg);

@@ -157,7 +157,7 @@ void sync_close(struct sync *sync);
  * its file. */
 int sync_keep(struct sync *sync, const struct part *part, const char *stamp);
 /* What was not changed has the same stamp: "SIZE TIME" of a file, "SIZE ETAG" of an object.  "": it
- * is not there.  st may be NULL. */
+ * is not there, or no file.  st may be NULL. */
 int sync_stamp(struct sync *sync, const char *path, const struct stat *st,
 	       char ret_stamp[SYNC_STAMP]);
 

@@ -101,7 +101,7 @@ int sync_stamp(struct sync *sync, const char *path, const struct stat *st,
 
 	st = st ? st : &now;
 	*ret_stamp = '\0';
-	if (r == 0)
+	if (r == 0 && S_ISREG(st->st_mode))
 		snprintf(ret_stamp, SYNC_STAMP, "%lld %lld", (long long)st->st_size,
 			 (long long)time_join(st->st_ctim));
 	return r == -ENOENT ? 0 : r;

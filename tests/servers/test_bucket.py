@@ -670,6 +670,32 @@ def test_bad_objects_are_left_out_with_a_sentence_and_the_rest_comes(box):
         assert not {manager.key("s", 7), manager.key("s", "x")} & set(place.bucket), "not sent"
 
 
+def test_a_list_that_ends_too_early_is_none_although_its_answer_is_whole(box):
+    with place_of(box) as place:
+        Manager(place.bucket).session("s", 3)
+        place.take()
+        files, answer = place.files(), place.server.answer
+
+        def cut(request):
+            status, headers, data = answer(request)
+            return status, headers, data[:-20] if request.operation == "LIST" else data
+
+        place.server.answer = cut
+        said = place.take("--delete", status=1)
+        assert "no list of objects" in said, said
+        same(place.files(), files, "files")
+
+
+def test_a_folder_that_has_the_name_of_a_file_stays_and_is_named(box):
+    with place_of(box) as place:
+        Manager(place.bucket).session("s")
+        place.put("session_s/session.json/x", b"1")
+        said = place.take(status=1)
+        assert "session_s/session.json: it is a directory" in said, said
+        same(sorted(place.files()), ["session_s/agents/agent_a/agent.json",
+                                     "session_s/session.json/x"], "files")
+
+
 def test_a_streamed_upload_that_an_emulator_has_kept_in_its_frame_is_read(box):
     with place_of(box) as place:
         body = b"".join([b"9;chunk-signature=aa\r\n", b'{"framed"', b"\r\n5\r\n: 12}\r\n",
