@@ -37,7 +37,7 @@ enum text { ADD, KNOW, COUNT, NEXT, PARTS, KNOWN };
 
 /* A file has the key ''; now and known are stamps. */
 static const char schema[] =
-	"PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA cache_size = -4096;"
+	"PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA cache_size = -2048;"
 	"CREATE TABLE entry (path TEXT, key TEXT, now TEXT, known TEXT, digest TEXT, lines INTEGER,"
 	" PRIMARY KEY (path, key)) WITHOUT ROWID; BEGIN";
 
