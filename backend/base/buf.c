@@ -38,6 +38,13 @@ bool bytes_ends_with(struct bytes bytes, struct bytes end)
 		bytes_equal(bytes_make(bytes.data + bytes.size - end.size, end.size), end));
 }
 
+void bytes_hex(struct bytes bytes, char *ret_text)
+{
+	*ret_text = '\0';
+	for (size_t i = 0; i < bytes.size; i++)
+		snprintf(ret_text + 2 * i, 3, "%02x", (unsigned char)bytes.data[i]);
+}
+
 char *bytes_dup(struct bytes bytes)
 {
 	char *copy = malloc(bytes.size + 1);

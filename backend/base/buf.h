@@ -54,6 +54,9 @@ uint64_t bytes_hash(uint64_t hash, struct bytes bytes);
 bool bytes_starts_with(struct bytes bytes, struct bytes start);
 bool bytes_ends_with(struct bytes bytes, struct bytes end);
 
+/* Two hexadecimal digits for each byte, and a NUL. */
+void bytes_hex(struct bytes bytes, char *ret_text);
+
 /* A copy with a NUL behind it, owned by the caller; NULL when there is no memory. */
 char *bytes_dup(struct bytes bytes);
 

@@ -88,6 +88,5 @@ void digest_show(const char *key, struct bytes data, char ret_text[DIGEST_TEXT])
 
 	memcpy(bytes, key, strnlen(key, sizeof(bytes)));
 	digest_make(bytes, data, digest);
-	for (size_t i = 0; i < DIGEST_SIZE; i++)
-		snprintf(ret_text + 2 * i, 3, "%02x", digest[i]);
+	bytes_hex(bytes_make(digest, DIGEST_SIZE), ret_text);
 }

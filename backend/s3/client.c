@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include <errno.h>
 #include <openssl/evp.h>
-#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
-#include "backend/base/cleanup.h"
 #include "backend/base/descriptor.h"
 #include "backend/base/moment.h"
 #include "backend/plugin.h"
@@ -30,43 +28,36 @@ static char *environment(const char *name)
 	return value && *value ? strdup(value) : NULL;
 }
 
-/* What a section of a file has under the name of a variable, in small letters, with its AWS_ or
- * without; or NULL. */
-static char *file_get(const char *path, const char *section, const char *variable)
-{
-	_cleanup_(fclosep) FILE *file = descriptor_stream(path);
-	char line[4096], name[256], text[4096];
-	bool inside = false;
-
-	while (file && fgets(line, sizeof(line), file)) {
-		if (sscanf(line, " [ profile %255[^] \t]", name) == 1 ||
-		    sscanf(line, " [ %255[^] \t]", name) == 1)
-			inside = strcmp(name, section) == 0;
-		else if (inside && sscanf(line, " %255[^#;= \t] = %4095s", name, text) == 2 &&
-			 (strcasecmp(name, variable) == 0 ||
-			  strcasecmp(name, variable + strlen("AWS_")) == 0))
-			return strdup(text);
-	}
-	return NULL;
-}
-
-/* From the environment, unless it is to be in files, or from ~/.aws. */
+/* From the environment, unless it is to be in files, or from ~/.aws: what the profile's section has
+ * under the name of the variable, in small letters, with its AWS_ or without. */
 static char *setting(const char *variable, bool in_files)
 {
 	static const char *const files[][2] = {
 		{ "AWS_SHARED_CREDENTIALS_FILE", "credentials" },
 		{ "AWS_CONFIG_FILE", "config" },
 	};
-	const char *home = getenv("HOME");
-	_cleanup_(freep) char *profile = environment("AWS_PROFILE");
+	const char *home = getenv("HOME"), *profile = getenv("AWS_PROFILE");
+	const char *section = profile && *profile ? profile : "default";
 	char *value = in_files ? NULL : environment(variable);
+	char line[4096], name[256], text[4096];
 
 	for (size_t i = 0; !value && i < ARRAY_SIZE(files); i++) {
 		_cleanup_(freep) char *path = environment(files[i][0]);
+		_cleanup_(fclosep) FILE *file = NULL;
+		bool inside = false;
 
 		if (!path)
 			path = str_printf("%s/.aws/%s", home ? home : "", files[i][1]);
-		value = path ? file_get(path, profile ? profile : "default", variable) : NULL;
+		file = path ? descriptor_stream(path) : NULL;
+		while (!value && file && fgets(line, sizeof(line), file))
+			if (sscanf(line, " [ profile %255[^] \t]", name) == 1 ||
+			    sscanf(line, " [ %255[^] \t]", name) == 1)
+				inside = strcmp(name, section) == 0;
+			else if (inside &&
+				 sscanf(line, " %255[^#;= \t] = %4095s", name, text) == 2 &&
+				 (strcasecmp(name, variable) == 0 ||
+				  strcasecmp(name, variable + strlen("AWS_")) == 0))
+				value = strdup(text);
 	}
 	return value;
 }
@@ -80,12 +71,13 @@ static void credentials_done(struct s3 *s3)
 	s3->expires = 0;
 }
 
-/* AssumeRoleWithWebIdentity: a token that a platform has put into a file, for credentials. */
-static int exchange(struct s3 *s3, const char *path, const char *role, char **ret_why)
+int credentials_find(struct s3 *s3, char **ret_why)
 {
-	_cleanup_(buf_done) struct buf form = { 0 };
-	_cleanup_(fclosep) FILE *file = descriptor_stream(path);
+	_cleanup_(freep) char *path = setting("AWS_WEB_IDENTITY_TOKEN_FILE", false);
+	_cleanup_(freep) char *role = setting("AWS_ROLE_ARN", false);
 	_cleanup_(freep) char *url = environment("AWS_ENDPOINT_URL_STS"), *expires = NULL;
+	_cleanup_(fclosep) FILE *file = path && role ? descriptor_stream(path) : NULL;
+	_cleanup_(buf_done) struct buf form = { 0 };
 	char token[16384];
 	const struct s3_pair pairs[S3_PAIRS] = { { "Action", "AssumeRoleWithWebIdentity" },
 						 { "RoleArn", role },
@@ -95,6 +87,22 @@ static int exchange(struct s3 *s3, const char *path, const char *role, char **re
 	S3_REQUEST(request, .method = "POST", .lane = S3_LANES);
 	int r;
 
+	/* All from the environment, or none. */
+	for (size_t in_files = 0; in_files < 2; in_files++) {
+		credentials_done(s3);
+		for (size_t i = 0; i < CREDENTIALS; i++)
+			s3->credentials[i] = in_files ? setting(texts[i].variable, true) :
+							environment(texts[i].variable);
+		if (s3->credentials[CREDENTIAL_ID] && s3->credentials[CREDENTIAL_SECRET])
+			return 0;
+	}
+	credentials_done(s3);
+	if (!path || !role)
+		return str_explain(ret_why, -EACCES,
+				   "there are no credentials for S3: set AWS_ACCESS_KEY_ID and "
+				   "AWS_SECRET_ACCESS_KEY, or AWS_PROFILE for one of "
+				   "~/.aws/credentials");
+	/* A token that a platform has put into a file is exchanged for credentials. */
 	if (!url)
 		url = str_printf("https://sts.%s.amazonaws.com", s3->region);
 	if (!url || !file || fscanf(file, "%16383s", token) != 1)
@@ -119,39 +127,61 @@ static int exchange(struct s3 *s3, const char *path, const char *role, char **re
 			   request.why ? request.why : "it has answered something else");
 }
 
-int credentials_find(struct s3 *s3, char **ret_why)
-{
-	_cleanup_(freep) char *path = setting("AWS_WEB_IDENTITY_TOKEN_FILE", false);
-	_cleanup_(freep) char *role = setting("AWS_ROLE_ARN", false);
-
-	/* All from the environment, or none. */
-	for (size_t in_files = 0; in_files < 2; in_files++) {
-		credentials_done(s3);
-		for (size_t i = 0; i < CREDENTIALS; i++)
-			s3->credentials[i] = in_files ? setting(texts[i].variable, true) :
-							environment(texts[i].variable);
-		if (s3->credentials[CREDENTIAL_ID] && s3->credentials[CREDENTIAL_SECRET])
-			return 0;
-	}
-	credentials_done(s3);
-	if (path && role)
-		return exchange(s3, path, role, ret_why);
-	return str_explain(ret_why, -EACCES,
-			   "there are no credentials for S3: set AWS_ACCESS_KEY_ID and "
-			   "AWS_SECRET_ACCESS_KEY, or AWS_PROFILE for one of ~/.aws/credentials");
-}
-
 /* ---- Opening ---- */
 
-static int find_place(struct s3 *s3, const struct s3_options *options, char **ret_why)
+static void client_close(struct s3 *s3)
 {
+	if (!s3)
+		return;
+	for (size_t i = 0; i < ARRAY_SIZE(s3->handles); i++)
+		curl_easy_cleanup(s3->handles[i]);
+	pthread_mutex_destroy(&s3->lock);
+	credentials_done(s3);
+	free(s3->region);
+	free(s3->signing);
+	free(s3->place);
+	free(s3->start);
+	free(s3->ca);
+	free(s3);
+}
+
+static void client_closep(struct s3 **s3)
+{
+	client_close(*s3);
+}
+
+static int client_open(const struct s3_options *options, struct s3 **ret_s3, const char **ret_place,
+		       char **ret_why)
+{
+	_cleanup_(client_closep) struct s3 *s3 = calloc(1, sizeof(*s3));
 	_cleanup_(freep) char *endpoint =
 		options->endpoint ? strdup(options->endpoint) : environment("AWS_ENDPOINT_URL_S3");
+	const char *tries = getenv("AWS_MAX_ATTEMPTS");
 	char scheme[6], host[300];
 	int size = 0;
 
+	if (!s3)
+		return -ENOMEM;
+	curl_global_init(CURL_GLOBAL_DEFAULT);
+	for (size_t i = 0; i < ARRAY_SIZE(s3->handles); i++)
+		s3->handles[i] = curl_easy_init();
+	pthread_mutex_init(&s3->lock, NULL);
+	s3->tries = tries && atoi(tries) > 0 ? (unsigned)atoi(tries) : 8;
+	s3->stopped = options->stopped;
+	s3->ca = setting("AWS_CA_BUNDLE", false);
+	s3->bucket = options->bucket;
+	s3->region = options->region ? strdup(options->region) : environment("AWS_REGION");
+	if (!s3->region)
+		s3->region = environment("AWS_DEFAULT_REGION");
+	if (!s3->region)
+		s3->region = setting("AWS_REGION", true);
+	if (!s3->region)
+		s3->region = strdup("us-east-1");
+	s3->signing = s3->region ? str_printf("aws:amz:%s:s3", s3->region) : NULL;
 	if (!endpoint)
 		endpoint = setting("AWS_ENDPOINT_URL", false);
+	if (!s3->signing)
+		return -ENOMEM;
 	/* A certificate for *.s3.amazonaws.com is not for a name with more dots. */
 	const bool by_path = options->style ? strcmp(options->style, "path") == 0 :
 					      endpoint || strchr(s3->bucket, '.');
@@ -168,56 +198,10 @@ static int find_place(struct s3 *s3, const struct s3_options *options, char **re
 	s3->start = !s3->place ? NULL :
 		    by_path    ? str_printf("%s/%s", s3->place, s3->bucket) :
 				 str_printf("%s://%s.%s", scheme, s3->bucket, host);
-	return s3->start ? 0 : -ENOMEM;
-}
-
-static void client_close(struct s3 *s3)
-{
-	if (!s3)
-		return;
-	for (size_t i = 0; i < ARRAY_SIZE(s3->handles); i++)
-		curl_easy_cleanup(s3->handles[i]);
-	pthread_mutex_destroy(&s3->lock);
-	credentials_done(s3);
-	free(s3->bucket);
-	free(s3->region);
-	free(s3->signing);
-	free(s3->place);
-	free(s3->start);
-	free(s3->ca);
-	free(s3);
-}
-
-static int client_open(const struct s3_options *options, struct s3 **ret_s3, const char **ret_place,
-		       char **ret_why)
-{
-	struct s3 *s3 = calloc(1, sizeof(*s3));
-	const char *tries = getenv("AWS_MAX_ATTEMPTS");
-	int r;
-
-	if (!s3)
+	if (!s3->start)
 		return -ENOMEM;
-	curl_global_init(CURL_GLOBAL_DEFAULT);
-	for (size_t i = 0; i < ARRAY_SIZE(s3->handles); i++)
-		s3->handles[i] = curl_easy_init();
-	pthread_mutex_init(&s3->lock, NULL);
-	s3->tries = tries && atoi(tries) > 0 ? (unsigned)atoi(tries) : 8;
-	s3->stopped = options->stopped;
-	s3->bucket = strdup(options->bucket);
-	s3->region = options->region ? strdup(options->region) : setting("AWS_REGION", false);
-	if (!s3->region)
-		s3->region = setting("AWS_DEFAULT_REGION", false);
-	if (!s3->region)
-		s3->region = strdup("us-east-1");
-	s3->signing = s3->region ? str_printf("aws:amz:%s:s3", s3->region) : NULL;
-	s3->ca = setting("AWS_CA_BUNDLE", false);
-	r = s3->bucket && s3->signing ? find_place(s3, options, ret_why) : -ENOMEM;
-	if (r < 0) {
-		client_close(s3);
-		return r;
-	}
-	*ret_s3 = s3;
 	*ret_place = s3->place;
+	*ret_s3 = steal_ptr(s3);
 	return 0;
 }
 
@@ -226,9 +210,7 @@ int s3_sha256(struct bytes data, char ret_text[S3_HASH])
 	unsigned char digest[S3_HASH / 2];
 	const bool done = EVP_Digest(data.data, data.size, digest, NULL, EVP_sha256(), NULL) == 1;
 
-	*ret_text = '\0';
-	for (size_t i = 0; done && i < sizeof(digest); i++)
-		snprintf(ret_text + 2 * i, 3, "%02x", digest[i]);
+	bytes_hex(bytes_make(digest, done ? sizeof(digest) : 0), ret_text);
 	return done ? 0 : -EOPNOTSUPP;
 }
 

@@ -11,7 +11,8 @@
 enum { CREDENTIAL_ID, CREDENTIAL_SECRET, CREDENTIAL_TOKEN, CREDENTIALS };
 
 struct s3 {
-	char *bucket, *region, *signing, *ca;
+	const char *bucket;
+	char *region, *signing, *ca;
 	char *place;
 	char *start; /* of the URL of a key, without the slash before it */
 	bool (*stopped)(void);

@@ -12,7 +12,6 @@
 #include <inttypes.h>
 #include <sys/random.h>
 
-#include "backend/base/cleanup.h"
 #include "backend/base/log.h"
 #include "backend/base/moment.h"
 #include "backend/s3/internal.h"
@@ -24,15 +23,7 @@ enum {
 	PAUSE_MAX_MS = 20000,
 	RETRY_AFTER_MAX = 60, /* seconds that a server can ask for */
 	EARLY_SECONDS = 300,  /* credentials are renewed before they end */
-};
-
-/* One try. */
-struct attempt {
-	struct s3 *s3;
-	struct s3_request *request;
-	CURL *curl;
-	struct curl_slist *headers;
-	bool lacks_memory; /* for one of them */
+	SKEW_SECONDS = 900,   /* by which a server lets the clock be away */
 };
 
 /* ---- Making it ---- */
@@ -50,74 +41,39 @@ int s3_encode_pairs(const struct s3_pair *pairs, const char *before, struct buf 
 	return 0;
 }
 
-static int attempt_url(struct attempt *attempt)
+/* Takes the line over; false: there was no memory for it. */
+static bool header_add(struct curl_slist **headers, char *line)
 {
-	const struct s3_request *request = attempt->request;
-	_cleanup_(buf_done) struct buf url = { 0 };
-
-	if (buf_printf(&url, "%s%s", request->url ? request->url : attempt->s3->start,
-		       request->key ? "/" : "") < 0 ||
-	    buf_append_encoded(&url, request->key, "/") < 0 ||
-	    s3_encode_pairs(request->query, "?", &url) < 0 || buf_append_byte(&url, '\0') < 0)
-		return -ENOMEM;
-	curl_easy_setopt(attempt->curl, CURLOPT_URL, url.data);
-	return 0;
-}
-
-/* Takes the line over; NULL: there was no memory for it. */
-static void attempt_header(struct attempt *attempt, char *line)
-{
-	struct curl_slist *list = line ? curl_slist_append(attempt->headers, line) : NULL;
+	struct curl_slist *list = line ? curl_slist_append(*headers, line) : NULL;
 
 	free(line);
-	attempt->headers = list ? list : attempt->headers;
-	attempt->lacks_memory |= !list;
-}
-
-/* What the caller wants, and not to wait for leave to send a body. */
-static void attempt_headers(struct attempt *attempt)
-{
-	const struct s3_request *request = attempt->request;
-	const char *match = request->match ? request->match : "";
-
-	attempt_header(attempt, strdup("Expect:"));
-	if (request->is_new)
-		attempt_header(attempt, strdup("If-None-Match: *"));
-	if (*match && strncmp(match, "W/", 2) != 0)
-		attempt_header(attempt, str_printf("If-Match: \"%s\"", match));
-	if (request->length)
-		attempt_header(attempt,
-			       str_printf("Range: bytes=%" PRIu64 "-%" PRIu64, request->from,
-					  request->from + request->length - 1));
-	if (request->hash)
-		attempt_header(attempt, str_printf("x-amz-meta-sha256: %s", request->hash));
+	*headers = list ? list : *headers;
+	return list;
 }
 
 /* With credentials, which libcurl copies. */
-static int attempt_sign(struct attempt *attempt)
+static int request_sign(struct s3 *s3, struct s3_request *request, struct curl_slist **headers)
 {
-	struct s3 *s3 = attempt->s3;
+	CURL *curl = s3->handles[request->lane];
 	char hash[S3_HASH], **credentials = s3->credentials;
-	int r = s3_sha256(attempt->request->body, hash);
+	int r = s3_sha256(request->body, hash);
+	bool fits = header_add(headers, str_printf("x-amz-content-sha256: %s", hash));
 
-	attempt_header(attempt, str_printf("x-amz-content-sha256: %s", hash));
-	if (attempt->request->body.size)
-		attempt_header(attempt, strdup("Content-Type: application/json"));
 	pthread_mutex_lock(&s3->lock);
 	if (r == 0 &&
 	    (!credentials[CREDENTIAL_ID] ||
 	     (s3->expires && s3->expires - EARLY_SECONDS * INT64_C(1000000000) < time_now())))
-		r = credentials_find(s3, &attempt->request->why);
+		r = credentials_find(s3, &request->why);
 	if (r == 0) {
-		curl_easy_setopt(attempt->curl, CURLOPT_USERNAME, credentials[CREDENTIAL_ID]);
-		curl_easy_setopt(attempt->curl, CURLOPT_PASSWORD, credentials[CREDENTIAL_SECRET]);
-		curl_easy_setopt(attempt->curl, CURLOPT_AWS_SIGV4, s3->signing);
+		curl_easy_setopt(curl, CURLOPT_USERNAME, credentials[CREDENTIAL_ID]);
+		curl_easy_setopt(curl, CURLOPT_PASSWORD, credentials[CREDENTIAL_SECRET]);
+		curl_easy_setopt(curl, CURLOPT_AWS_SIGV4, s3->signing);
 	}
 	if (r == 0 && credentials[CREDENTIAL_TOKEN])
-		attempt_header(attempt, str_printf("x-amz-security-token: %s",
-						   credentials[CREDENTIAL_TOKEN]));
+		fits &= header_add(headers, str_printf("x-amz-security-token: %s",
+						       credentials[CREDENTIAL_TOKEN]));
 	pthread_mutex_unlock(&s3->lock);
-	return r;
+	return r < 0 || fits ? r : -ENOMEM;
 }
 
 static size_t on_body(char *data, size_t size, size_t count, void *arg)
@@ -139,12 +95,34 @@ static int on_progress(void *arg, curl_off_t total, curl_off_t now, curl_off_t u
 	return s3->stopped && s3->stopped();
 }
 
-static void attempt_options(struct attempt *attempt)
+static int request_make(struct s3 *s3, struct s3_request *request, struct curl_slist **headers)
 {
-	const struct s3_request *request = attempt->request;
-	const bool sends = *request->method == 'P'; /* PUT or POST */
-	CURL *curl = attempt->curl;
+	const char *match = request->match ? request->match : "";
+	const uint64_t last = request->from + request->length - 1;
+	const bool is_post = strcmp(request->method, "POST") == 0;
+	CURL *curl = s3->handles[request->lane];
+	_cleanup_(buf_done) struct buf url = { 0 };
+	/* A body does not wait for leave to be sent. */
+	bool fits = header_add(headers, strdup("Expect:"));
 
+	if (request->is_new)
+		fits &= header_add(headers, strdup("If-None-Match: *"));
+	if (*match && strncmp(match, "W/", 2) != 0)
+		fits &= header_add(headers, str_printf("If-Match: \"%s\"", match));
+	if (request->length)
+		fits &= header_add(headers, str_printf("Range: bytes=%" PRIu64 "-%" PRIu64,
+						       request->from, last));
+	if (request->hash)
+		fits &= header_add(headers, str_printf("x-amz-meta-sha256: %s", request->hash));
+	if (request->body.size && !request->url)
+		fits &= header_add(headers, strdup("Content-Type: application/json"));
+	if (!fits ||
+	    buf_printf(&url, "%s%s", request->url ? request->url : s3->start,
+		       request->key ? "/" : "") < 0 ||
+	    buf_append_encoded(&url, request->key, "/") < 0 ||
+	    s3_encode_pairs(request->query, "?", &url) < 0 || buf_append_byte(&url, '\0') < 0)
+		return -ENOMEM;
+	curl_easy_setopt(curl, CURLOPT_URL, url.data);
 	curl_easy_setopt(curl, CURLOPT_PATH_AS_IS, 1L);
 	curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
 	curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http,https");
@@ -154,32 +132,31 @@ static void attempt_options(struct attempt *attempt)
 	curl_easy_setopt(curl, CURLOPT_LOW_SPEED_TIME, (long)STALL_SECONDS);
 	curl_easy_setopt(curl, CURLOPT_NOPROGRESS, (long)request->anyway);
 	curl_easy_setopt(curl, CURLOPT_XFERINFOFUNCTION, on_progress);
-	curl_easy_setopt(curl, CURLOPT_XFERINFODATA, attempt->s3);
+	curl_easy_setopt(curl, CURLOPT_XFERINFODATA, s3);
 	curl_easy_setopt(curl, CURLOPT_FILETIME, 1L);
-	if (attempt->s3->ca)
-		curl_easy_setopt(curl, CURLOPT_CAINFO, attempt->s3->ca);
-	curl_easy_setopt(curl, CURLOPT_HTTPHEADER, attempt->headers);
+	if (s3->ca)
+		curl_easy_setopt(curl, CURLOPT_CAINFO, s3->ca);
 	curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, on_body);
 	curl_easy_setopt(curl, CURLOPT_WRITEDATA, request);
 	/* On a connection that was used before, libcurl itself tries again, and does not say so. */
-	curl_easy_setopt(curl, CURLOPT_FRESH_CONNECT,
-			 (long)(request->hash || strcmp(request->method, "POST") == 0));
+	curl_easy_setopt(curl, CURLOPT_FRESH_CONNECT, (long)(request->hash || is_post));
 	curl_easy_setopt(curl, CURLOPT_NOBODY, (long)(strcmp(request->method, "HEAD") == 0));
-	if (sends) {
+	if (is_post || strcmp(request->method, "PUT") == 0) {
 		curl_easy_setopt(curl, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)request->body.size);
 		curl_easy_setopt(curl, CURLOPT_POSTFIELDS,
 				 request->body.data ? request->body.data : "");
 	}
 	curl_easy_setopt(curl, CURLOPT_CUSTOMREQUEST, request->method);
+	return request->url ? 0 : request_sign(s3, request, headers);
 }
 
 /* ---- What came of it ---- */
 
-static const char *answer_header(const struct attempt *attempt, const char *name)
+static const char *answer_header(CURL *curl, const char *name)
 {
 	struct curl_header *header;
 
-	return curl_easy_header(attempt->curl, name, 0, CURLH_HEADER, -1, &header) == CURLHE_OK ?
+	return curl_easy_header(curl, name, 0, CURLH_HEADER, -1, &header) == CURLHE_OK ?
 		       header->value :
 		       "";
 }
@@ -228,33 +205,26 @@ static bool next_element(struct bytes *xml, const char *name, struct bytes *ret_
 	return true;
 }
 
-/* The character of an entity, behind the & of which *at stands. */
-static char read_entity(const char **at)
-{
-	static const char *const entities[] = { "&amp", "<lt", ">gt", "\"quot", "'apos" };
-	char name[8], byte = '&';
-	int size = 0;
-
-	if (sscanf(*at, "%7[^;];%n", name, &size) != 1 || !size)
-		return byte;
-	*at += size;
-	for (size_t i = 0; i < ARRAY_SIZE(entities); i++)
-		byte = strcmp(name, entities[i] + 1) == 0 ? *entities[i] : byte;
-	if (*name == '#')
-		byte = (char)(name[1] == 'x' ? strtol(name + 2, NULL, 16) :
-					       strtol(name + 1, NULL, 10));
-	return byte;
-}
-
 char *s3_text(struct bytes xml, const char *name)
 {
+	static const char *const entities[] = { "&amp;", "<lt;", ">gt;", "\"quot;", "'apos;" };
 	struct bytes content = { 0 };
 	char *text = next_element(&xml, name, &content) ? bytes_dup(content) : NULL, *to = text;
 
-	for (const char *at = text; at && *at;) {
-		const char byte = *at++;
+	for (const char *at = text; at && *at; to++) {
+		unsigned code = 0;
+		int size = 0;
 
-		*to++ = byte == '&' ? read_entity(&at) : byte;
+		*to = *at++;
+		if (*to == '&' && sscanf(at, "#x%x;%n", &code, &size) != 1)
+			sscanf(at, "#%u;%n", &code, &size);
+		for (size_t i = 0; *to == '&' && !size && i < ARRAY_SIZE(entities); i++) {
+			code = (unsigned char)*entities[i];
+			size = (int)strlen(entities[i] + 1);
+			size = strncmp(at, entities[i] + 1, (size_t)size) == 0 ? size : 0;
+		}
+		*to = size ? (char)code : *to;
+		at += size;
 	}
 	if (text)
 		*to = '\0';
@@ -271,7 +241,7 @@ static void unquote(const char *text, char ret_etag[S3_ETAG])
 }
 
 /* The error of an answer, and a sentence about it; 1: another try may help. */
-static int attempt_explain(struct attempt *attempt)
+static int answer_explain(struct s3 *s3, struct s3_request *request)
 {
 	static const struct {
 		const char *code, *say;
@@ -289,25 +259,31 @@ static int attempt_explain(struct attempt *attempt)
 		{ "ConditionalRequestConflict", "it is not as it was", -EEXIST },
 		{ "RequestTimeout", "it has not come in time", 1 },
 	};
-	struct s3_request *request = attempt->request;
+	CURL *curl = s3->handles[request->lane];
 	const long status = request->status;
-	const char *region = answer_header(attempt, "x-amz-bucket-region");
-	const time_t there = curl_getdate(answer_header(attempt, "date"), NULL);
+	const char *region = answer_header(curl, "x-amz-bucket-region");
+	const time_t there = curl_getdate(answer_header(curl, "date"), NULL);
+	const long away = there > 0 ? labs((long)(time(NULL) - there)) : 0;
 	_cleanup_(freep) char *code = s3_text(buf_bytes(&request->data), "Code");
 	_cleanup_(freep) char *message = s3_text(buf_bytes(&request->data), "Message");
 	_cleanup_(freep) char *what =
-		str_printf("s3://%s%s%s: %s", attempt->s3->bucket, request->key ? "/" : "",
+		str_printf("s3://%s%s%s: %s", s3->bucket, request->key ? "/" : "",
 			   request->key ? request->key : "", request->method);
 
-	code = code ? code : strdup("");
+	/* That to a HEAD has no text. */
+	if (!code)
+		code = strdup(status != 403	  ? "" :
+			      away > SKEW_SECONDS ? "RequestTimeTooSkewed" :
+						    "AccessDenied");
 	if (!what || !code)
 		return -ENOMEM;
 	if (strcmp(code, "RequestTimeTooSkewed") == 0)
 		return str_explain(&request->why, -EACCES,
 				   "%s: the clock of this machine is %ld minutes away from the "
 				   "server's, which therefore takes no signature; set the clock",
-				   what, there > 0 ? labs((long)(time(NULL) - there)) / 60 : 0);
-	if (status == 301 || status == 307 || strcmp(code, "AuthorizationHeaderMalformed") == 0)
+				   what, away / 60);
+	if (status == 301 || status == 307 || strcmp(code, "AuthorizationHeaderMalformed") == 0 ||
+	    (status == 400 && *region && strcmp(region, s3->region) != 0))
 		return str_explain(&request->why, -EACCES,
 				   "%s: the bucket is in another region%s%s; name it with "
 				   "--region",
@@ -326,38 +302,12 @@ static int attempt_explain(struct attempt *attempt)
 			   message ? message : "");
 }
 
-/* 1: another try may help. */
-static int attempt_judge(struct attempt *attempt, CURLcode result)
-{
-	struct s3_request *request = attempt->request;
-	const bool hopeless = result == CURLE_PEER_FAILED_VERIFICATION ||
-			      result == CURLE_SSL_CACERT_BADFILE || result == CURLE_URL_MALFORMAT;
-	/* A multipart upload may fail after its status was sent. */
-	_cleanup_(freep) char *late = strcmp(request->method, "POST") == 0 ?
-					      s3_text(buf_bytes(&request->data), "Code") :
-					      NULL;
-
-	if (result == CURLE_ABORTED_BY_CALLBACK)
-		return -EINTR;
-	if (result == CURLE_WRITE_ERROR)
-		return str_explain(&request->why, -EFBIG, "s3://%s/%s is larger than was said",
-				   attempt->s3->bucket, request->key ? request->key : "");
-	if (result != CURLE_OK)
-		return str_explain(&request->why, hopeless ? -EIO : 1, "cannot reach %s: %s",
-				   request->url ? request->url : attempt->s3->place,
-				   curl_easy_strerror(result));
-	if (request->status / 100 != 2 || late)
-		return attempt_explain(attempt);
-	return strstr(answer_header(attempt, "content-encoding"), "aws-chunked") ?
-		       unframe(&request->data) :
-		       0;
-}
-
 /* 1: another try may help, after so many milliseconds at least. */
 static int try_once(struct s3 *s3, struct s3_request *request, long *ret_after)
 {
 	CURL *curl = s3->handles[request->lane];
-	struct attempt attempt = { .s3 = s3, .request = request, .curl = curl };
+	struct curl_slist *headers = NULL;
+	_cleanup_(freep) char *late = NULL;
 	curl_off_t after = 0, size = 0;
 	CURLcode result = CURLE_OK;
 	int r;
@@ -367,18 +317,13 @@ static int try_once(struct s3 *s3, struct s3_request *request, long *ret_after)
 	if (!curl)
 		return -ENOMEM;
 	curl_easy_reset(curl);
-	attempt_headers(&attempt);
-	r = attempt_url(&attempt);
-	if (r == 0 && !request->url)
-		r = attempt_sign(&attempt);
-	if (r == 0 && attempt.lacks_memory)
-		r = -ENOMEM;
-	attempt_options(&attempt);
+	r = request_make(s3, request, &headers);
+	curl_easy_setopt(curl, CURLOPT_HTTPHEADER, headers);
 	if (r == 0)
 		result = curl_easy_perform(curl);
-	curl_slist_free_all(attempt.headers);
-	if (r < 0)
-		return r;
+	curl_slist_free_all(headers);
+	if (r < 0 || result == CURLE_ABORTED_BY_CALLBACK)
+		return r < 0 ? r : -EINTR;
 	curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &request->status);
 	curl_easy_getinfo(curl, CURLINFO_CONTENT_LENGTH_DOWNLOAD_T, &size);
 	curl_easy_getinfo(curl, CURLINFO_FILETIME_T, &request->modified);
@@ -386,38 +331,47 @@ static int try_once(struct s3 *s3, struct s3_request *request, long *ret_after)
 	request->size = request->body.size ? request->body.size :
 			size < 0	   ? request->data.size :
 					     (uint64_t)size;
-	unquote(answer_header(&attempt, "etag"), request->etag);
-	snprintf(request->sha256, S3_HASH, "%s", answer_header(&attempt, "x-amz-meta-sha256"));
+	unquote(answer_header(curl, "etag"), request->etag);
+	snprintf(request->sha256, S3_HASH, "%s", answer_header(curl, "x-amz-meta-sha256"));
 	*ret_after = (long)MIN(after, RETRY_AFTER_MAX) * 1000;
-	return attempt_judge(&attempt, result);
-}
+	if (result == CURLE_WRITE_ERROR)
+		return str_explain(&request->why, -EFBIG, "s3://%s/%s is larger than was said",
+				   s3->bucket, request->key ? request->key : "");
+	const bool hopeless = result == CURLE_PEER_FAILED_VERIFICATION ||
+			      result == CURLE_SSL_CACERT_BADFILE || result == CURLE_URL_MALFORMAT;
 
-/* False: to stop. */
-static bool pause_before(const struct s3 *s3, const struct s3_request *request, long least)
-{
-	const long most = MIN(PAUSE_MS << MIN(request->tries - 1, 12), PAUSE_MAX_MS);
-	const struct timespec step = { .tv_nsec = 20000000 };
-	unsigned chance = 0;
-	long left;
-
-	(void)!getrandom(&chance, sizeof(chance), 0);
-	for (left = MAX(most / 2 + (long)chance % (most / 2), least); left > 0; left -= 20) {
-		if (!request->anyway && s3->stopped && s3->stopped())
-			return false;
-		nanosleep(&step, NULL);
-	}
-	return true;
+	if (result != CURLE_OK)
+		return str_explain(&request->why, hopeless ? -EIO : 1, "cannot reach %s: %s",
+				   request->url ? request->url : s3->place,
+				   curl_easy_strerror(result));
+	/* A multipart upload may fail after its status was sent. */
+	if (strcmp(request->method, "POST") == 0)
+		late = s3_text(buf_bytes(&request->data), "Code");
+	if (request->status / 100 != 2 || late)
+		return answer_explain(s3, request);
+	return strstr(answer_header(curl, "content-encoding"), "aws-chunked") ?
+		       unframe(&request->data) :
+		       0;
 }
 
 int s3_perform(struct s3 *s3, struct s3_request *request)
 {
-	long after = 0;
+	const struct timespec step = { .tv_nsec = 20000000 };
+	long pause = 0, after = 0;
+	unsigned chance = 0;
 	int r = 1;
 
-	for (request->tries = 0; r == 1 && request->tries < s3->tries; request->tries++)
-		r = request->tries && !pause_before(s3, request, after) ?
-			    -EINTR :
-			    try_once(s3, request, &after);
+	for (request->tries = 0; r == 1 && request->tries < s3->tries; request->tries++) {
+		for (; pause > 0; pause -= 20) {
+			if (!request->anyway && s3->stopped && s3->stopped())
+				return -EINTR;
+			nanosleep(&step, NULL);
+		}
+		r = try_once(s3, request, &after);
+		pause = MIN(PAUSE_MS << MIN(request->tries, 12), PAUSE_MAX_MS);
+		(void)!getrandom(&chance, sizeof(chance), 0);
+		pause = MAX(pause / 2 + (long)chance % (pause / 2), after);
+	}
 	return r == 1 ? -EIO : r;
 }
 
@@ -445,45 +399,42 @@ static int take_object(struct bytes xml, bool encoded, s3_object_fn *fn, void *a
 	/* No request can name a key with a NUL. */
 	return strlen(key.data) + 1 < key.size ?
 		       0 :
-		       fn(arg, &(struct s3_object){ key.data, unquoted, strtoull(size, NULL, 10) });
-}
-
-/* *token is where the page begins; gets the next one, or NULL. */
-static int take_page(struct bytes page, s3_object_fn *fn, void *arg, char **token)
-{
-	_cleanup_(freep) char *encoding = s3_text(page, "EncodingType"),
-			      *truncated = s3_text(page, "IsTruncated");
-	const bool more = truncated && strcmp(truncated, "true") == 0;
-	struct bytes object;
-	int r = 0;
-
-	free(*token);
-	*token = more ? s3_text(page, "NextContinuationToken") : NULL;
-	if (!truncated || (more && !(*token && **token)))
-		return -EBADMSG;
-	while (r == 0 && next_element(&page, "Contents", &object))
-		r = take_object(object, encoding && *encoding, fn, arg);
-	return r;
+		       fn(arg, key.data, unquoted, strtoull(size, NULL, 10));
 }
 
 int s3_list(struct s3 *s3, const char *prefix, s3_object_fn *fn, void *arg)
 {
+	static const char list_end[] = "</ListBucketResult>"; /* else there was more */
 	_cleanup_(freep) char *token = NULL;
-	int r;
+	bool more = true;
+	int r = 0;
 
-	do {
+	while (r == 0 && more) {
+		_cleanup_(freep) char *encoding = NULL, *truncated = NULL;
 		S3_REQUEST(request, .method = "GET",
 			   .query = { { "continuation-token", token },
 				      { "encoding-type", "url" },
 				      { "list-type", "2" },
 				      { "prefix", prefix } });
+		struct bytes page, object;
 
 		r = s3_perform(s3, &request);
 		if (r < 0 && r != -EINTR)
 			log_error("%s", request.why ? request.why : strerror(-r));
-		if (r == 0)
-			r = take_page(buf_bytes(&request.data), fn, arg, &token);
-	} while (r == 0 && token);
+		if (r < 0)
+			return r;
+		page = buf_bytes(&request.data);
+		encoding = s3_text(page, "EncodingType");
+		truncated = s3_text(page, "IsTruncated");
+		more = truncated && strcmp(truncated, "true") == 0;
+		free(token);
+		token = more ? s3_text(page, "NextContinuationToken") : NULL;
+		if (!truncated || (more && !(token && *token)) ||
+		    !memmem(page.data, page.size, list_end, strlen(list_end)))
+			r = -EBADMSG;
+		while (r == 0 && next_element(&page, "Contents", &object))
+			r = take_object(object, encoding && *encoding, fn, arg);
+	}
 	if (r != -EBADMSG)
 		return r;
 	log_error("s3://%s: %s has answered with no list of objects", s3->bucket, s3->place);

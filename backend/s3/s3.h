@@ -22,7 +22,7 @@
 #include "backend/base/buf.h"
 #include "backend/base/cleanup.h"
 
-/* Borrowed while it is opened. */
+/* Borrowed while it is opened, but the first until it is closed. */
 struct s3_options {
 	const char *bucket;
 	const char *endpoint;  /* "http[s]://host[:port]"; NULL: the environment's, else AWS's */
@@ -66,12 +66,7 @@ struct s3_request {
 };
 
 /* An object in a listing, borrowed. */
-struct s3_object {
-	const char *key;
-	const char *etag;
-	uint64_t size;
-};
-typedef int s3_object_fn(void *arg, const struct s3_object *object);
+typedef int s3_object_fn(void *arg, const char *key, const char *etag, uint64_t size);
 
 struct s3;
 struct s3_ops {

@@ -149,6 +149,8 @@ static int value_set(struct values *values, const struct piece *piece, struct by
 		return 0;
 	r = bytes_equal(piece->type, BYTES("safe")) ? safe_read(text, &value) :
 						      buf_append_bytes(&value, text);
+	if (r == 0)
+		r = buf_printf(&value, "%s", "");
 	if (r < 0)
 		return r;
 	if (had)

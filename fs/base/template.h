@@ -11,7 +11,7 @@ enum { VALUES = 8 };
 /* The values of variables; zeroed: none is set. */
 struct values {
 	struct bytes name[VALUES]; /* borrowed from a template */
-	struct buf value[VALUES];
+	struct buf value[VALUES];  /* with a NUL behind each that does not count */
 	size_t count;
 };
 void values_done(struct values *values);

@@ -109,10 +109,10 @@ static void face_size(struct inode *inode, struct face *face, struct stat *st, b
 static int stat_face(struct tree *tree, struct inode *inode, struct face *face,
 		     struct stat *ret_stat, bool *ret_own)
 {
-	/* The kernel may have just forgotten what nobody has open, and make it anew for this answer.
-	 * A notice then has it drop the answer, and so be without a mode and an owner; if another
-	 * one comes before it has asked, an open by any user but root fails with EACCES.  So while
-	 * somebody writes it asks each time, and is not notified. */
+	/* The kernel may have just forgotten what nobody has open, and make it anew for this
+	 * answer.  A notice then has it drop the answer, and so be without a mode and an owner; if
+	 * another one comes before it has asked, an open by any user but root fails with EACCES.
+	 * So while somebody writes it asks each time, and is not notified. */
 	const bool asks = inode_is_state(inode) && inode_is_written(inode) &&
 			  !face->open[FACE_READ] && !face->open[FACE_WRITE];
 	int r = inode_stat_fresh(tree, inode, ret_stat);
@@ -120,8 +120,8 @@ static int stat_face(struct tree *tree, struct inode *inode, struct face *face,
 	*ret_own = asks;
 	if (r == 0 && inode_is_state(inode))
 		face_size(inode, face, ret_stat, ret_own);
-	/* Of an ordinary file, too: a rename may make it a state file.  And also another answer that
-	 * must not be cached: the kernel may apply it long after others have asked again. */
+	/* Of an ordinary file, too: a rename may make it a state file.  And also another answer
+	 * that must not be cached: the kernel may apply it long after others have asked again. */
 	if (r == 0)
 		face->shown |= !asks;
 	return r;

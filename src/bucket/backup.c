@@ -7,12 +7,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <sys/mman.h>
-#include <time.h>
 
 #include "backend/base/log.h"
-#include "src/exchange/copier.h"
-#include "src/user/progress.h"
-#include "src/user/say.h"
 
 enum {
 	SINGLE_MAX = 64 << 20, /* bytes; what is larger is uploaded in parts */
@@ -67,14 +63,15 @@ static int backup_map(struct backup *backup, int fd)
 	return r < 0 ? say_why(NULL, r) : 0;
 }
 
-static int take_name(void *arg, const struct s3_object *object)
+static int take_name(void *arg, const char *key, const char *etag, uint64_t size)
 {
 	struct backup *backup = arg;
-	const size_t size = strlen(backup->bucket.prefix);
+	const size_t begin = strlen(backup->bucket.prefix);
 
-	return strncmp(object->key, backup->bucket.prefix, size) == 0 &&
-			       fnmatch(stamp_glob, object->key + size, 0) == 0 ?
-		       copier_names_add(&backup->names, object->key) :
+	(void)etag, (void)size;
+	return strncmp(key, backup->bucket.prefix, begin) == 0 &&
+			       fnmatch(stamp_glob, key + begin, 0) == 0 ?
+		       copier_names_add(&backup->names, key) :
 		       0;
 }
 
@@ -179,25 +176,11 @@ static int drop(const struct bucket *bucket, const char *key)
 	return bucket_perform(bucket, &request);
 }
 
-/* Read it all, and compare.  What is new goes when that was not done. */
-static int check(struct backup *backup)
-{
-	S3_REQUEST(head, .method = "HEAD", .key = backup->key);
-	int r = bucket_perform(&backup->bucket, &head);
-
-	if (r == 0)
-		r = head.size == backup->file.size ? backup_read(backup, &head, -1) : -EBADMSG;
-	if (r == -EBADMSG)
-		log_error("s3://%s/%s has other bytes than were sent, so it is deleted",
-			  backup->bucket.name, backup->key);
-	if (r == -EBADMSG || (r < 0 && !backup->replace))
-		drop(&backup->bucket, backup->key);
-	return r;
-}
-
+/* Up, and read all again.  What is new goes when that was not done. */
 static int take_copy(struct copy *copy, const char *file)
 {
 	struct backup *backup = copy->arg;
+	S3_REQUEST(head, .method = "HEAD", .key = backup->key);
 	_cleanup_(closep) int fd = open(file, O_RDONLY | O_CLOEXEC);
 	int r = fd < 0 ? say_why(NULL, -errno) : backup_map(backup, fd);
 
@@ -211,8 +194,16 @@ static int take_copy(struct copy *copy, const char *file)
 	progress_set_total(&backup->progress, 0, 2 * copy->bytes);
 	r = copy->bytes > SINGLE_MAX ? put_large(backup) : put_name(backup, &put);
 	progress_add(&backup->progress, 0, put.status ? copy->bytes : 0);
-	if (r == 0)
-		r = check(backup);
+	if (r == 0) {
+		r = bucket_perform(&backup->bucket, &head);
+		if (r == 0)
+			r = head.size == copy->bytes ? backup_read(backup, &head, -1) : -EBADMSG;
+		if (r == -EBADMSG)
+			log_error("s3://%s/%s has other bytes than were sent, so it is deleted",
+				  backup->bucket.name, backup->key);
+		if (r == -EBADMSG || (r < 0 && !backup->replace))
+			drop(&backup->bucket, backup->key);
+	}
 	progress_end(&backup->progress);
 	return r;
 }
@@ -224,6 +215,7 @@ static int judge_free(const struct backup *backup)
 	const struct bucket *bucket = &backup->bucket;
 	_cleanup_(freep) char *beside = str_printf("%s.sessfs-try", backup->key);
 	S3_REQUEST(head, .method = "HEAD", .key = backup->key);
+	S3_REQUEST(put, .method = "PUT", .key = beside, .is_new = true);
 	int r = beside ? bucket->ops->perform(bucket->s3, &head) : -ENOMEM;
 
 	if (r == 0)
@@ -231,13 +223,8 @@ static int judge_free(const struct backup *backup)
 			  backup->key);
 	if (r != -ENOENT)
 		return r < 0 ? say_why(head.why, r) : -EEXIST;
-	r = 0;
-	for (int i = 0; i < 2 && r == 0; i++) {
-		S3_REQUEST(put, .method = "PUT", .key = beside, .is_new = true);
-
-		r = bucket->ops->perform(bucket->s3, &put);
-	}
-	if (r == 0)
+	if (bucket->ops->perform(bucket->s3, &put) == 0 &&
+	    bucket->ops->perform(bucket->s3, &put) == 0)
 		log_notice(
 			"%s takes no notice of If-None-Match, so a backup of the same name that is "
 			"made at the same time could replace this one",
@@ -283,38 +270,33 @@ int backup_put(struct copy *copy, const struct s3_options *where, uint64_t keep)
 /* ---- Down ---- */
 
 /* The object of this name, or the latest backup of it. */
-static int find_backup(struct backup *backup, struct s3_request *head)
-{
-	const struct bucket *bucket = &backup->bucket;
-	int r;
-
-	backup->key = head->key = bucket->prefix;
-	r = bucket->ops->perform(bucket->s3, head);
-	if (r != -ENOENT)
-		return r < 0 ? say_why(head->why, r) : 0;
-	r = find_names(backup);
-	if (r < 0)
-		return r;
-	if (!backup->names.count) {
-		log_error("there is no backup %s", bucket->url);
-		return -ENOENT;
-	}
-	backup->key = head->key = backup->names.names[backup->names.count - 1];
-	return bucket_perform(bucket, head);
-}
-
 int backup_get(struct copy *copy, const struct s3_options *where)
 {
 	_cleanup_(backup_done) struct backup backup = { 0 };
+	const struct bucket *bucket = &backup.bucket;
 	S3_REQUEST(head, .method = "HEAD");
 	_cleanup_(freep) char *file = NULL;
 	_cleanup_(closep) int fd = -1;
 	int r = backup_open(&backup, copy->from, where);
 
-	if (r == 0)
-		r = find_backup(&backup, &head);
-	if (r == 0)
-		r = fd = copy_make_temporary(copy->to, NULL, &file);
+	if (r < 0)
+		return r;
+	backup.key = head.key = bucket->prefix;
+	r = bucket->ops->perform(bucket->s3, &head);
+	if (r == -ENOENT) {
+		r = find_names(&backup);
+		if (r < 0)
+			return r;
+		if (!backup.names.count) {
+			log_error("there is no backup %s", bucket->url);
+			return -ENOENT;
+		}
+		backup.key = head.key = backup.names.names[backup.names.count - 1];
+		r = bucket->ops->perform(bucket->s3, &head);
+	}
+	if (r < 0)
+		return say_why(head.why, r);
+	r = fd = copy_make_temporary(copy->to, NULL, &file);
 	if (r < 0)
 		return r;
 	progress_begin(&backup.progress, "download", NULL);
@@ -325,14 +307,14 @@ int backup_get(struct copy *copy, const struct s3_options *where)
 		r = backup_map(&backup, fd);
 	if (r == 0 && !*head.sha256)
 		log_warning("s3://%s/%s has no SHA-256 beside it, so it is only checked as a store",
-			    backup.bucket.name, backup.key);
+			    bucket->name, backup.key);
 	else if (r == 0 && strcmp(backup.sha256, head.sha256) != 0)
 		r = say_why("the backup is not what was put there: its SHA-256 is another one",
 			    -EIO);
 	copy->from = file;
 	if (r == 0)
 		r = copy_run(copy);
-	copy->from = backup.bucket.url;
+	copy->from = bucket->url;
 	backend_discard(file);
 	return r;
 }

@@ -7,13 +7,10 @@
 #include <stdio.h>
 #include <sys/resource.h>
 
-#include "backend/base/cleanup.h"
 #include "backend/base/log.h"
 #include "backend/plugin.h"
 #include "backend/schemes/plugins.h"
-#include "fs/base/names.h"
 #include "fs/base/template.h"
-#include "src/user/say.h"
 #include "src/user/stop.h"
 
 enum { GUESSES = 1000 }; /* objects that tell the layout */
@@ -53,7 +50,6 @@ void bucket_done(struct bucket *bucket)
 	if (bucket->s3)
 		bucket->ops->close(bucket->s3);
 	free(bucket->name);
-	*bucket = (struct bucket){ 0 };
 }
 
 int bucket_perform(const struct bucket *bucket, struct s3_request *request)
@@ -71,8 +67,7 @@ int bucket_perform(const struct bucket *bucket, struct s3_request *request)
 const struct bucket_layout bucket_layouts[BUCKET_LAYOUTS + 1] = {
 	{ .name = "strands",
 	  .help = "objects of Strands' S3SessionManager, one a message",
-	  .base = "/",
-	  .other = "",
+	  .without = { "/", "" },
 	  .joined = true,
 	  .kinds = { { SAME("session_{s}/session.json") },
 		     { SAME("session_{s}/agents/agent_{a}/agent.json") },
@@ -80,20 +75,20 @@ const struct bucket_layout bucket_layouts[BUCKET_LAYOUTS + 1] = {
 		     { SAME("session_{s}/multi_agents/multi_agent_{a}/multi_agent.json") } } },
 	{ .name = "strands-snapshots",
 	  .help = "snapshots of Strands' S3Storage",
-	  .base = "",
-	  .other = "session/",
+	  .without = { "", "session/" },
+	  .behind = "session/",
 	  .kinds = { { SAME("{s}/scopes/{k}/{a}/snapshots/snapshot_latest.json") },
 		     { SAME("{s}/scopes/{k}/{a}/snapshots/manifest.json") },
 		     { SAME("{s}/scopes/{k}/{a}/snapshots/immutable_history/"
 			    "snapshot_{i}.json") } } },
 	[BUCKET_CLAUDE] = { .name = "claude-parts",
 			    .help = "transcripts of the Claude Agent SDK's example, in parts",
-			    .base = "",
+			    .without = { "" },
 			    .kinds = { { "{project}/{S}/part-{part}.jsonl", "{project}/{S}.jsonl",
 					 FORM_PARTS } } },
 	{ .name = "agentscope",
 	  .help = "states of AgentScope's OssAgentStateStore",
-	  .base = "agentscope/state/",
+	  .without = { "agentscope/state/" },
 	  .kinds = { { "{u}/{s}/{K}.list.json", "{u|safe}/{s|safe}/{K}.jsonl", FORM_LIST },
 		     { "{u}/{s}/{K}.list.hash", "{u|safe}/{s|safe}/{K}.hash", FORM_TEXT },
 		     { "{u}/{s}/{K}.json", "{u|safe}/{s|safe}/{K}.json", FORM_DOCUMENT } } },
@@ -108,21 +103,6 @@ const struct bucket_layout *layout_named(const char *name)
 		if (strcmp(bucket_layouts[i].name, name) == 0)
 			return &bucket_layouts[i];
 	return NULL;
-}
-
-/* Whether a file can have this path, and this key a line of its own. */
-static bool is_path(const char *path)
-{
-	_cleanup_(freep) char *text = strdup(path);
-	char *rest = text, *name;
-	bool fits = text;
-
-	for (const char *at = path; *at; at++)
-		fits &= !iscntrl((unsigned char)*at);
-	while (fits && (name = strsep(&rest, "/")))
-		fits = *name && strcmp(name, ".") != 0 && strcmp(name, "..") != 0 &&
-		       strlen(name) <= NAME_LIMIT;
-	return fits;
 }
 
 /* Whether a variable can have this value. */
@@ -155,9 +135,7 @@ static int turn(const struct bucket_layout *layout, const char *from, bool to_pa
 
 		r = template_read(bytes_str(to_path ? key : path), bytes_str(from), &values);
 		for (size_t v = 0; r == 1 && v < values.count; v++)
-			r = buf_printf(&values.value[v], "%s", "") < 0 ?
-				    -ENOMEM :
-				    value_fits(values.name[v], values.value[v].data, glob);
+			r = value_fits(values.name[v], values.value[v].data, glob);
 		if (r == 1 && (template_start(bytes_str(to_path ? path : key), &values, to) < 0 ||
 			       buf_printf(to, "%s", "") < 0))
 			r = -ENOMEM;
@@ -171,34 +149,36 @@ int layout_turn(const struct bucket_layout *layout, const char *from, bool to_pa
 		const char *glob, struct buf *to)
 {
 	_cleanup_(buf_done) struct buf back = { 0 };
+	_cleanup_(freep) char *clean = NULL;
 	const int form = turn(layout, from, to_path, glob, to);
+	bool fits = true;
 	int r;
 
-	if (form <= 0 || !is_path(from))
-		return form <= 0 ? form : -EINVAL;
-	/* It must lead back, but for a part, which is one of many of a file. */
-	r = form == FORM_PARTS ? 0 : turn(layout, to->data, !to_path, NULL, &back);
-	if (r < 0)
-		return r;
-	return form == FORM_PARTS || (r > 0 && strcmp(back.data, from) == 0) ? form : -EINVAL;
+	if (form <= 0)
+		return form;
+	/* A file must be able to have this path, and this key a line of its own. */
+	for (const char *at = from; *at; at++)
+		fits &= !iscntrl((unsigned char)*at);
+	if (!fits || access_clean(from, &clean) < 0 || strcmp(clean, from) != 0)
+		return -EINVAL;
+	if (form == FORM_PARTS) /* one of many of a file */
+		return form;
+	r = turn(layout, to->data, !to_path, NULL, &back);
+	return r < 0 ? r : r > 0 && strcmp(back.data, from) == 0 ? form : -EINVAL;
 }
 
 /* ---- Finding it out ---- */
 
+/* One of the two bases of a layout, or -ENOENT. */
 static int layout_base(const struct bucket_layout *layout, const char *prefix, bool other,
 		       struct buf *base)
 {
 	const bool slash =
 		*prefix && (layout->joined || !bytes_ends_with(bytes_str(prefix), BYTES("/")));
+	const char *more = !*prefix ? layout->without[other] : other ? layout->behind : "";
 
-	if (other && (!layout->other || (*prefix && layout->joined)))
-		return -ENOENT;
 	buf_clear(base);
-	return buf_printf(base, "%s%s%s",
-			  *prefix ? prefix :
-			  other	  ? "" :
-				    layout->base,
-			  slash ? "/" : "", other ? layout->other : "");
+	return more ? buf_printf(base, "%s%s%s", prefix, slash ? "/" : "", more) : -ENOENT;
 }
 
 struct guess {
@@ -206,27 +186,26 @@ struct guess {
 	const struct bucket_layout **layout; /* NULL: any */
 	struct buf *base;
 	unsigned objects;
-	bool found;
 };
 
-/* The layout and the base by which an object is one of it. */
-static int guess_object(void *arg, const struct s3_object *object)
+/* The layout and the base by which an object is one of it: 1. */
+static int guess_object(void *arg, const char *key, const char *etag, uint64_t size)
 {
 	struct guess *guess = arg;
 	struct buf *base = guess->base;
 	_cleanup_(buf_done) struct buf path = { 0 };
 
+	(void)etag, (void)size;
 	for (size_t i = 0; i < 2 * BUCKET_LAYOUTS; i++) {
 		const struct bucket_layout *layout = &bucket_layouts[i / 2];
 
 		if ((*guess->layout && *guess->layout != layout) ||
 		    layout_base(layout, guess->prefix, i % 2, base) < 0 ||
-		    strncmp(object->key, base->data, base->size) != 0 ||
-		    layout_turn(layout, object->key + base->size, true, NULL, &path) <= 0)
+		    strncmp(key, base->data, base->size) != 0 ||
+		    layout_turn(layout, key + base->size, true, NULL, &path) <= 0)
 			continue;
 		*guess->layout = layout;
-		guess->found = true;
-		return -ECANCELED;
+		return 1;
 	}
 	return ++guess->objects < GUESSES ? 0 : -ECANCELED;
 }
@@ -240,10 +219,8 @@ int layout_find(const struct bucket *bucket, const struct bucket_layout **layout
 	_cleanup_(freep) char *prefix = str_printf("%s%s", bucket->prefix, whole ? "" : "/");
 	int r = prefix ? bucket->ops->list(bucket->s3, prefix, guess_object, &guess) : -ENOMEM;
 
-	if (r < 0 && r != -ECANCELED)
-		return r;
-	if (guess.found)
-		return 0;
+	if (r != 0 && r != -ECANCELED)
+		return MIN(r, 0);
 	if (*layout)
 		return layout_base(*layout, bucket->prefix, false, base);
 	log_error("%s: no object there is one of a layout that sessfs knows; name the prefix that "

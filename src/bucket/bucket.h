@@ -11,6 +11,7 @@
 #include "backend/s3/s3.h"
 #include "src/exchange/copier.h"
 #include "src/exchange/copy.h"
+#include "src/rows/rows.h"
 
 struct bucket {
 	const char *url; /* borrowed */
@@ -53,9 +54,9 @@ enum bucket_form {
 enum { BUCKET_CLAUDE = 2, BUCKET_LAYOUTS = 4, BUCKET_KINDS = 4 };
 struct bucket_layout {
 	const char *name, *help;
-	const char *base;  /* without a prefix */
-	const char *other; /* what else a base may be: without a prefix, or behind one; or NULL */
-	bool joined;	   /* a slash stands behind any prefix, as its client writes it */
+	const char *without[2]; /* what a base may be without a prefix, the second one or NULL, */
+	const char *behind;	/* and with one, if more stands behind it; or NULL */
+	bool joined;		/* a slash stands behind any prefix, as its client writes it */
 	/* The variable s or S is the session.  Only those with capital letters may have slashes; n
 	 * is a number. */
 	struct {
@@ -86,7 +87,7 @@ int layout_turn(const struct bucket_layout *layout, const char *from, bool to_pa
  * the other side alone is left to a run the other way; where both have changed and differ, nothing
  * is done but to name it.
  */
-enum { SYNC_STAMP = S3_ETAG + 24, SYNC_TEXTS = 6 };
+enum { SYNC_STAMP = S3_ETAG + 24 };
 
 enum move {
 	MOVE_NONE,
@@ -124,14 +125,12 @@ struct task {
 	struct buf local;  /* the file's content */
 	struct bytes tail; /* of it, that belongs to no part */
 	sem_t asked;
-	size_t folder; /* bytes of the path */
 	unsigned lane; /* which thread asks; in an export, the same one for all of a folder */
 	int error;
 };
 
-enum { SYNC_CREATED, SYNC_REPLACED, SYNC_DELETED, SYNC_CONFLICTS, SYNC_UNCHANGED, SYNC_COUNTS };
 struct sync {
-	struct copier copier; /* of an import: writes to copier.to; its progress is silent */
+	struct copier copier; /* what is told and counted; did: of the objects */
 	const struct bucket *bucket;
 	const struct bucket_layout *layout; /* NULL: find out */
 	struct access *access;		    /* NULL: there is no store yet, in a dry run */
@@ -139,18 +138,14 @@ struct sync {
 	const char *glob; /* of the sessions that count; NULL: all */
 	bool up;	  /* an export */
 	bool drop, dry, watch;
-	int64_t every;		      /* nanoseconds from one round to the next; 0: the default */
-	struct s3_options where;      /* the bucket */
-	uint64_t counts[SYNC_COUNTS]; /* of a run */
+	int64_t every;		 /* nanoseconds from one round to the next; 0: the default */
+	struct s3_options where; /* the bucket */
 	/* Of sync.c: */
-	struct progress progress;
 	struct buf base; /* where keys of it begin in the bucket */
-	struct sqlite3 *db;
-	struct sqlite3_stmt *statements[SYNC_TEXTS];
+	struct rows rows;
 	char file[64];	 /* that keeps what was last the same */
 	struct buf news; /* lines for it */
-	uint64_t lines;	 /* in it, */
-	uint64_t known;	 /* and how many say what is still so */
+	int64_t lines;	 /* in it */
 };
 
 /* Finds out the layout of the bucket, compares and brings over once; may be called again.  0, or
@@ -162,8 +157,9 @@ void sync_close(struct sync *sync);
  * its file. */
 int sync_keep(struct sync *sync, const struct part *part, const char *stamp);
 /* What was not changed has the same stamp: "SIZE TIME" of a file, "SIZE ETAG" of an object.  "": it
- * is not there. */
-int sync_stamp(struct sync *sync, const char *path, char ret_stamp[SYNC_STAMP]);
+ * is not there, or no file.  st may be NULL. */
+int sync_stamp(struct sync *sync, const char *path, const struct stat *st,
+	       char ret_stamp[SYNC_STAMP]);
 
 /* One with this key behind the base; NULL: no memory. */
 struct part *task_add(struct task *task, const char *key);

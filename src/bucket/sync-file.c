@@ -5,10 +5,10 @@
 #include <stdio.h>
 #include <sys/random.h>
 
-#include "backend/base/cleanup.h"
 #include "backend/base/log.h"
 #include "backend/base/moment.h"
 #include "fs/base/lines.h"
+#include "fs/base/look.h"
 #include "src/bucket/bucket.h"
 #include "src/exchange/document.h"
 #include "src/exchange/import.h"
@@ -51,39 +51,6 @@ static bool is_sound(enum bucket_form form, struct bytes text)
 		if (!json_valid(line.text, NULL))
 			return false;
 	return true;
-}
-
-/* An object, as the file has it; -EINVAL: it is not of this form. */
-static int to_file(enum bucket_form form, struct buf *object)
-{
-	_cleanup_(buf_done) struct buf array = { 0 };
-
-	if (form == FORM_LIST) {
-		if (!json_valid(buf_bytes(object), NULL))
-			return -EINVAL;
-		if (json_compact(buf_bytes(object), &array) < 0)
-			return -ENOMEM;
-		buf_clear(object);
-		return document_is_list(buf_bytes(&array)) ?
-			       document_content(buf_bytes(&array), object) :
-			       -EINVAL;
-	}
-	if (form == FORM_PARTS && object->size && object->data[object->size - 1] != '\n' &&
-	    buf_append_byte(object, '\n') < 0)
-		return -ENOMEM;
-	return is_sound(form, buf_bytes(object)) ? 0 : -EINVAL;
-}
-
-/* The lines of a list, as its object has them. */
-static int to_array(struct bytes text, struct buf *object)
-{
-	if (buf_append_byte(object, '[') < 0 || buf_append_bytes(object, text) < 0)
-		return -ENOMEM;
-	for (size_t i = 0; i < object->size; i++)
-		if (object->data[i] == '\n')
-			object->data[i] = ',';
-	object->size -= object->data[object->size - 1] == ',';
-	return buf_append_byte(object, ']');
 }
 
 /* So many lines from the beginning of a text, and how many there were. */
@@ -132,6 +99,7 @@ static int part_ask(struct task *task, struct part *part, struct s3_request requ
 /* The object as the file has it: as part_ask(). */
 static int part_fetch(struct task *task, struct part *part)
 {
+	struct buf *data = &part->asked.data, lines = { 0 };
 	int r;
 
 	if (part->fetched)
@@ -139,10 +107,22 @@ static int part_fetch(struct task *task, struct part *part)
 	if (strtoull(part->now, NULL, 10) > S3_LIMIT)
 		return part_leave_out(task, part, "it is larger than 256 MiB");
 	r = part_ask(task, part, (struct s3_request){ .method = "GET" });
-	if (r == 0)
-		r = to_file(task->form, &part->asked.data);
+	if (r == 0 && task->form == FORM_LIST) {
+		const char *end = data->data + data->size, *begin = look_blanks(data->data, end);
+		const struct bytes array = bytes_make(begin, (size_t)(end - begin));
+
+		r = json_valid(array, NULL) && document_is_list(array) ?
+			    document_content(array, &lines) :
+			    -EINVAL;
+		buf_done(data);
+		*data = lines;
+	}
+	if (r == 0 && task->form == FORM_PARTS && lines_tail(buf_bytes(data)).size)
+		r = buf_append_byte(data, '\n');
+	if (r == -EINVAL || (r == 0 && !is_sound(task->form, buf_bytes(data))))
+		return part_leave_out(task, part, "it is not JSON of this layout");
 	part->fetched = r == 0;
-	return r == -EINVAL ? part_leave_out(task, part, "it is not JSON of this layout") : r;
+	return r;
 }
 
 /* Finds out whether the object is what the file has. */
@@ -168,8 +148,15 @@ static int part_send(struct task *task, struct part *part)
 
 	if (!drops && !is_sound(task->form, part->here))
 		return part_leave_out(task, part, "its file is not JSON");
-	if (!drops && task->form == FORM_LIST)
-		r = to_array(part->here, &array);
+	if (!drops && task->form == FORM_LIST) {
+		/* Its lines as elements. */
+		if (buf_append_byte(&array, '[') < 0 || buf_append_bytes(&array, part->here) < 0)
+			return -ENOMEM;
+		for (char *at = array.data; (at = memchr(at, '\n', array.data + array.size - at));)
+			*at = ',';
+		array.size -= array.data[array.size - 1] == ',';
+		r = buf_append_byte(&array, ']');
+	}
 	if (!drops)
 		request.body = task->form == FORM_LIST ? buf_bytes(&array) : part->here;
 	if (r == 0)
@@ -315,6 +302,10 @@ static int write_local(struct task *task)
 {
 	struct sync *sync = task->sync;
 	_cleanup_(buf_done) struct buf content = { 0 };
+	_cleanup_(copier_done) struct copier writer = { .store = sync->copier.store,
+							.to = sync->access,
+							.flags = COPIER_ROWS | COPIER_CHECKSUM,
+							.progress.fd = -1 };
 	struct copier_entry entry = { .path = task->path, .name = task->path };
 	bool changes = false, stays = task->tail.size;
 	const char *why = NULL;
@@ -337,9 +328,9 @@ static int write_local(struct task *task)
 	if (r < 0 || !changes)
 		return r;
 	r = buf_append_bytes(&content, task->tail);
-	if (sync_stamp(sync, task->path, now) < 0 || strcmp(now, task->stamp) != 0)
+	if (sync_stamp(sync, task->path, NULL, now) < 0 || strcmp(now, task->stamp) != 0)
 		why = "it has changed meanwhile; the next run looks again";
-	else if (stays && import_is_view(&sync->copier, task->path) == 1)
+	else if (stays && import_is_view(&writer, task->path) == 1)
 		why = "it has the name of a view, so it is not imported";
 	if (why)
 		r = copier_refuse(&sync->copier, "%s: %s: %s", sync->copier.store, task->path, why);
@@ -350,11 +341,10 @@ static int write_local(struct task *task)
 	entry.st.st_size = (off_t)content.size;
 	entry.st.st_atim.tv_sec = entry.st.st_mtim.tv_sec = modified;
 	entry.set = modified > 0 ? ACCESS_SET_TIMES : 0;
-	r = stays ? copier_file(&sync->copier, &entry) :
-		    access_remove(sync->access, task->path, false);
+	r = stays ? copier_file(&writer, &entry) : access_remove(sync->access, task->path, false);
 	if (r < 0)
 		return copier_fail(&sync->copier, &entry, r) < 0 ? r : 1;
-	return sync_stamp(sync, task->path, task->stamp);
+	return sync_stamp(sync, task->path, NULL, task->stamp);
 }
 
 /* Tells and counts what was done with a part, or would be, and keeps in mind that both sides are
@@ -370,11 +360,11 @@ static int part_finish(struct task *task, struct part *part, bool is_last)
 	char digest[DIGEST_TEXT] = "";
 
 	/* The other side is as it was when both were the same: there, or not. */
-	sync->counts[SYNC_CREATED] += part->move == MOVE_BRING && !*part->known;
-	sync->counts[SYNC_REPLACED] += part->move == MOVE_BRING && *part->known;
-	sync->counts[SYNC_DELETED] += part->move == MOVE_DROP;
-	sync->counts[SYNC_CONFLICTS] += part->move == MOVE_CONFLICT;
-	sync->copier.bytes += part->move == MOVE_BRING && sync->up ? here.size : 0;
+	sync->copier.did[COPIER_CREATED] += part->move == MOVE_BRING && !*part->known;
+	sync->copier.did[COPIER_REPLACED] += part->move == MOVE_BRING && *part->known;
+	sync->copier.did[COPIER_DELETED] += part->move == MOVE_DROP;
+	sync->copier.did[COPIER_CONFLICTS] += part->move == MOVE_CONFLICT;
+	sync->copier.bytes += part->move == MOVE_BRING ? here.size : 0;
 	if (part->move == MOVE_CONFLICT)
 		log_error("s3://%s/%s: it has changed here and in the bucket; nothing was "
 			  "overwritten",
@@ -422,6 +412,6 @@ int task_finish(struct task *task)
 		*task->stamp = '\0';
 	for (size_t i = 0; r == 0 && i < task->count; i++)
 		r = part_finish(task, &task->parts[i], i + 1 == task->count);
-	sync->counts[SYNC_UNCHANGED] += r == 0 && same;
+	sync->copier.did[COPIER_UNCHANGED] += r == 0 && same;
 	return MIN(r, 0);
 }

@@ -13,13 +13,10 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <pthread.h>
-#include <sqlite3.h>
-#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 
 #include "backend/base/array.h"
-#include "backend/base/cleanup.h"
 #include "backend/base/moment.h"
 #include "backend/base/thread.h"
 #include "fs/base/layout.h"
@@ -36,22 +33,15 @@ enum {
 
 static const char kept_names[] = ".sessfs-s3-"; /* of files at the root begin so */
 
-enum text {
-	ADD,
-	KNOW,
-	COUNT,
-	NEXT,
-	PARTS,
-	KNOWN,
-};
+enum text { ADD, KNOW, COUNT, NEXT, PARTS, KNOWN };
 
 /* A file has the key ''; now and known are stamps. */
 static const char schema[] =
-	"PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA cache_size = -4096;"
+	"PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA cache_size = -2048;"
 	"CREATE TABLE entry (path TEXT, key TEXT, now TEXT, known TEXT, digest TEXT, lines INTEGER,"
 	" PRIMARY KEY (path, key)) WITHOUT ROWID; BEGIN";
 
-static const char *const texts[SYNC_TEXTS] = {
+static const char *const texts[ROWS_TEXTS] = {
 	[ADD] = "INSERT INTO entry (path, key, now) VALUES (?, ?, ?) "
 		"ON CONFLICT DO UPDATE SET now = excluded.now",
 	[KNOW] = "INSERT INTO entry (path, key, known, digest, lines) VALUES "
@@ -61,47 +51,17 @@ static const char *const texts[SYNC_TEXTS] = {
 	[COUNT] = "SELECT sum(differs), sum(is_there AND NOT differs), sum(known) FROM (SELECT "
 		  "max(now IS NOT known) AS differs, max(now IS NOT NULL) AS is_there, "
 		  "sum(key <> '' AND known IS NOT NULL) AS known FROM entry GROUP BY path)",
-	[NEXT] = "SELECT path, sum(iif(key = '' OR now IS NOT known, cast(now AS INTEGER), 0)) "
-		 "FROM entry GROUP BY path HAVING max(now IS NOT known) "
+	[NEXT] = "SELECT path, sum(iif(key = '' OR now IS NOT known, cast(now AS INTEGER), 0)), "
+		 "dense_rank() OVER (ORDER BY rtrim(path, replace(path, '/', '')), "
+		 "iif(?1 = 'export', '', path)), max(iif(key = '', now, '')) FROM entry "
+		 "GROUP BY path HAVING max(now IS NOT known) "
 		 "ORDER BY rtrim(path, replace(path, '/', '')), length(path), path",
-	[PARTS] = "SELECT key, now, known, digest, lines FROM entry WHERE path = ? AND "
-		  "ifnull(now, known) IS NOT NULL ORDER BY key",
+	[PARTS] = "SELECT key, now, known, digest, lines FROM entry WHERE path = ? AND key <> '' "
+		  "AND ifnull(now, known) IS NOT NULL ORDER BY key",
 	[KNOWN] = "SELECT printf('%s\t%s\t%s\t%d\t%s\n', key, known, digest, lines, (SELECT known "
 		  "FROM entry AS file WHERE file.path = entry.path AND file.key = '')) "
 		  "FROM entry WHERE key <> '' AND known IS NOT NULL",
 };
-
-static const char *column(sqlite3_stmt *row, int place)
-{
-	const unsigned char *value = sqlite3_column_text(row, place);
-
-	return value ? (const char *)value : "";
-}
-
-/* With values up to a NULL.  Each row goes to fn, which may be NULL, and ends it with what is not
- * 0.  What fails here is said. */
-static int sync_ask(struct sync *sync, enum text text, int fn(void *arg, sqlite3_stmt *row),
-		    void *arg, ...)
-{
-	sqlite3_stmt **statement = &sync->statements[text];
-	const char *value;
-	va_list args;
-	int code, r = 0;
-
-	if (!*statement)
-		sqlite3_prepare_v3(sync->db, texts[text], -1, SQLITE_PREPARE_PERSISTENT, statement,
-				   NULL);
-	va_start(args, arg);
-	for (int i = 1; (value = va_arg(args, const char *)); i++)
-		sqlite3_bind_text(*statement, i, value, -1, SQLITE_TRANSIENT);
-	va_end(args);
-	while ((code = sqlite3_step(*statement)) == SQLITE_ROW && r == 0)
-		r = fn(arg, *statement);
-	sqlite3_reset(*statement);
-	return code == SQLITE_ROW || code == SQLITE_DONE ? r :
-	       code == SQLITE_FULL			 ? say_why(NULL, -ENOSPC) :
-							   say_why(NULL, -EIO);
-}
 
 /* ---- Both sides ---- */
 
@@ -116,38 +76,34 @@ static int add(struct sync *sync, const char *name, bool is_object, const char *
 				     is_object ? "no file can have this name" :
 						 "the layout has another meaning for this name");
 	sync->copier.left += r == 0 && (is_object || sync->up);
-	return r <= 0 ? r :
-			sync_ask(sync, ADD, NULL, NULL, is_object ? to.data : name,
-				 is_object ? name : "", stamp, NULL);
+	if (r > 0)
+		r = ROWS_ASK(&sync->rows, ADD, rows_text(is_object ? to.data : name),
+			     rows_text(is_object ? name : ""), rows_text(stamp));
+	return r < 0 ? say_why(NULL, r) : 0;
 }
 
-static int add_object(void *arg, const struct s3_object *object)
+static int add_object(void *arg, const char *key, const char *etag, uint64_t size)
 {
 	struct sync *sync = arg;
 	char stamp[SYNC_STAMP];
 
-	if (strncmp(object->key, sync->base.data, sync->base.size) != 0)
+	if (strncmp(key, sync->base.data, sync->base.size) != 0)
 		return 0;
-	if (stop_wanted())
-		return -EINTR;
-	snprintf(stamp, SYNC_STAMP, "%" PRIu64 " %s", object->size, object->etag);
-	return add(sync, object->key + sync->base.size, true, stamp);
+	snprintf(stamp, SYNC_STAMP, "%" PRIu64 " %s", size, etag);
+	return add(sync, key + sync->base.size, true, stamp);
 }
 
-static void stamp_of(const struct stat *st, char ret_stamp[SYNC_STAMP])
+int sync_stamp(struct sync *sync, const char *path, const struct stat *st,
+	       char ret_stamp[SYNC_STAMP])
 {
-	snprintf(ret_stamp, SYNC_STAMP, "%lld %lld", (long long)st->st_size,
-		 (long long)time_join(st->st_ctim));
-}
+	struct stat now;
+	int r = st ? 0 : access_stat(sync->access, path, &now);
 
-int sync_stamp(struct sync *sync, const char *path, char ret_stamp[SYNC_STAMP])
-{
-	struct stat st;
-	int r = access_stat(sync->access, path, &st);
-
+	st = st ? st : &now;
 	*ret_stamp = '\0';
-	if (r == 0)
-		stamp_of(&st, ret_stamp);
+	if (r == 0 && S_ISREG(st->st_mode))
+		snprintf(ret_stamp, SYNC_STAMP, "%lld %lld", (long long)st->st_size,
+			 (long long)time_join(st->st_ctim));
 	return r == -ENOENT ? 0 : r;
 }
 
@@ -158,7 +114,7 @@ static int add_file(struct copier *census, struct copier_entry *entry)
 	if (!S_ISREG(entry->st.st_mode) ||
 	    strncmp(entry->path, kept_names, strlen(kept_names)) == 0)
 		return 0;
-	stamp_of(&entry->st, stamp);
+	sync_stamp(census->arg, entry->path, &entry->st, stamp);
 	return add(census->arg, entry->path, false, stamp);
 }
 
@@ -188,32 +144,7 @@ struct part *task_add(struct task *task, const char *key)
 	return buf_printf(&part->key, "%.*s%s", (int)base->size, base->data, key) < 0 ? NULL : part;
 }
 
-/* The file, or a part of it. */
-static int take_row(void *arg, sqlite3_stmt *row)
-{
-	struct task *task = arg;
-	struct part *part;
-
-	if (!*column(row, 0)) {
-		snprintf(task->stamp, SYNC_STAMP, "%s", column(row, 1));
-		return 0;
-	}
-	part = task_add(task, column(row, 0));
-	if (!part)
-		return say_why(NULL, -ENOMEM);
-	snprintf(part->now, SYNC_STAMP, "%s", column(row, 1));
-	snprintf(part->known, SYNC_STAMP, "%s", column(row, 2));
-	snprintf(part->digest, DIGEST_TEXT, "%s", column(row, 3));
-	part->lines = sqlite3_column_int64(row, 4);
-	return 0;
-}
-
 /* ---- What is kept ---- */
-
-static int write_line(void *arg, sqlite3_stmt *row)
-{
-	return access_file_write(arg, bytes_str(column(row, 0)));
-}
 
 /* Adds the news to the file, or writes all anew. */
 static int write_lines(struct sync *sync, enum access_how how)
@@ -229,29 +160,15 @@ static int write_lines(struct sync *sync, enum access_how how)
 		r = access_file_write(file, buf_bytes(&sync->news));
 	}
 	if (r == 0 && how == ACCESS_FILE_REPLACE)
-		r = sync_ask(sync, KNOWN, write_line, file, NULL);
+		r = rows_ask(&sync->rows, KNOWN, NULL);
+	while (r == 1) {
+		r = access_file_write(file, rows_column_bytes(&sync->rows, KNOWN, 0));
+		r = r < 0 ? r : rows_next(&sync->rows, KNOWN);
+	}
 	if (r == 0)
 		r = access_file_save(steal_ptr(file));
 	buf_clear(&sync->news);
 	return r < 0 ? say_why(NULL, r) : 0;
-}
-
-/* What one says is known from now on. */
-static int take_line(struct sync *sync, char *line)
-{
-	char *fields[LINE_FIELDS];
-	_cleanup_(buf_done) struct buf path = { 0 };
-	int r;
-
-	sync->lines++;
-	for (size_t i = 0; i < LINE_FIELDS; i++)
-		if (!(fields[i] = strsep(&line, "\t")))
-			return 0;
-	r = layout_turn(sync->layout, fields[0], true, sync->glob, &path);
-	if (r <= 0)
-		return r == -ENOMEM ? r : 0;
-	return sync_ask(sync, KNOW, NULL, NULL, path.data, fields[0], fields[1], fields[2],
-			fields[3], fields[4], NULL);
 }
 
 int sync_keep(struct sync *sync, const struct part *part, const char *stamp)
@@ -263,10 +180,11 @@ int sync_keep(struct sync *sync, const struct part *part, const char *stamp)
 	return r == 0 && sync->news.size >= FLUSH ? write_lines(sync, ACCESS_FILE_APPEND) : r;
 }
 
+/* What the lines say is known from now on. */
 static int read_lines(struct sync *sync)
 {
 	_cleanup_(access_file_dropp) struct access_file *file = NULL;
-	_cleanup_(buf_done) struct buf text = { 0 };
+	_cleanup_(buf_done) struct buf text = { 0 }, path = { 0 };
 	struct copier_entry entry = { 0 };
 	size_t whole;
 	int r;
@@ -280,11 +198,23 @@ static int read_lines(struct sync *sync)
 	entry.file = file;
 	while (r == 0 && (r = copier_read(&entry, FLUSH, &text)) == 0 &&
 	       (whole = lines_whole(buf_bytes(&text)).size)) {
-		char *rest = text.data;
+		char *rest = text.data, *line, *fields[LINE_FIELDS];
 
 		text.data[whole - 1] = '\0';
-		while (r == 0 && rest)
-			r = take_line(sync, strsep(&rest, "\n"));
+		while (r == 0 && (line = strsep(&rest, "\n"))) {
+			sync->lines++;
+			for (size_t i = 0; i < LINE_FIELDS; i++)
+				fields[i] = strsep(&line, "\t");
+			r = !fields[LINE_FIELDS - 1] ?
+				    0 :
+				    layout_turn(sync->layout, fields[0], true, sync->glob, &path);
+			if (r > 0)
+				r = ROWS_ASK(&sync->rows, KNOW, rows_text(path.data),
+					     rows_text(fields[0]), rows_text(fields[1]),
+					     rows_text(fields[2]), rows_text(fields[3]),
+					     rows_text(fields[4]));
+			r = r == -EINVAL ? 0 : r;
+		}
 		buf_consume(&text, whole);
 	}
 	return r;
@@ -299,11 +229,11 @@ static int look_at_both(struct sync *sync)
 	struct copier census = {
 		.from = sync->access, .store = sync->copier.store, .sink = &sink, .arg = sync
 	};
-	int r = sqlite3_open("", &sync->db) == SQLITE_OK &&
-				sqlite3_exec(sync->db, schema, NULL, NULL, NULL) == SQLITE_OK ?
-			read_lines(sync) :
-			-EIO;
+	int r = rows_open(&sync->rows, "", SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, texts,
+			  schema);
 
+	if (r == 0)
+		r = read_lines(sync);
 	if (r < 0)
 		return say_why(NULL, r);
 	r = bucket->ops->list(bucket->s3, sync->base.data, add_object, sync);
@@ -313,20 +243,10 @@ static int look_at_both(struct sync *sync)
 	return r == 0 && census.failed ? -EIO : r;
 }
 
-static int take_counts(void *arg, sqlite3_stmt *row)
-{
-	struct sync *sync = arg;
-
-	progress_set_total(&sync->progress, (uint64_t)sqlite3_column_int64(row, 0), 0);
-	sync->counts[SYNC_UNCHANGED] = (uint64_t)sqlite3_column_int64(row, 1);
-	sync->known = (uint64_t)sqlite3_column_int64(row, 2);
-	return 0;
-}
-
 struct batch {
 	struct sync *sync;
 	struct task tasks[BATCH];
-	unsigned count, lane;
+	unsigned count;
 	uint64_t held;
 	atomic_uint lanes;
 	atomic_bool failed; /* no more is asked */
@@ -336,8 +256,7 @@ static void batch_done(struct batch *batch)
 {
 	while (batch->count)
 		task_done(&batch->tasks[--batch->count]);
-	batch->lane = batch->lanes = 0;
-	batch->held = 0;
+	batch->lanes = batch->held = 0;
 }
 
 static void *run_lane(void *arg)
@@ -364,18 +283,15 @@ static int run_batch(struct batch *batch)
 	struct sync *sync = batch->sync;
 	pthread_t threads[S3_LANES];
 	unsigned started = 0;
-	int r = 0, error = 0;
+	int error = 0;
 
-	while (r == 0 && started < MIN(batch->lane, S3_LANES)) {
-		r = thread_start(&threads[started], run_lane, batch);
-		started += r == 0;
-	}
-	if (r < 0) {
-		batch->failed = true;
-		error = say_why(NULL, r);
-	}
+	for (unsigned i = 0; batch->count && i < S3_LANES; i++)
+		if (thread_start(&threads[started], run_lane, batch) == 0)
+			started++;
+		else
+			run_lane(batch); /* by this thread, then */
 	/* What is in the bucket already is kept in mind, also when one has failed. */
-	for (unsigned i = 0; r == 0 && i < batch->count; i++) {
+	for (unsigned i = 0; i < batch->count; i++) {
 		struct task *task = &batch->tasks[i];
 		int done = 0;
 
@@ -384,7 +300,7 @@ static int run_batch(struct batch *batch)
 		if (!error || (sync->up && !task->error))
 			done = task_finish(task);
 		error = error ? error : done;
-		progress_add(&sync->progress, 1, 0);
+		progress_add(&sync->copier.progress, 1, 0);
 	}
 	while (started)
 		pthread_join(threads[--started], NULL);
@@ -393,30 +309,37 @@ static int run_batch(struct batch *batch)
 }
 
 /* A file that differs.  When there are many, they are carried over. */
-static int take_task(void *arg, sqlite3_stmt *row)
+static int take_task(struct batch *batch)
 {
-	struct batch *batch = arg;
 	struct sync *sync = batch->sync;
 	struct task *task = &batch->tasks[batch->count++];
-	const char *path = column(row, 0);
-	const size_t folder = (size_t)(strrchr(path, '/') - path) + 1;
+	struct rows *rows = &sync->rows;
+	const char *path = rows_column_text(rows, NEXT, 0);
 	_cleanup_(buf_done) struct buf key = { 0 };
 	int r;
 
-	task->sync = sync;
+	*task = (struct task){ .sync = sync,
+			       .path = strdup(path),
+			       .need = (uint64_t)rows_column(rows, NEXT, 1),
+			       .lane = (unsigned)rows_column(rows, NEXT, 2) % S3_LANES };
+	snprintf(task->stamp, SYNC_STAMP, "%s", rows_column_text(rows, NEXT, 3));
 	sem_init(&task->asked, 0, 0);
-	task->path = strdup(path);
-	task->need = (uint64_t)sqlite3_column_int64(row, 1);
-	task->folder = folder;
 	batch->held += task->need;
-	task->lane = sync->up && batch->count > 1 && task[-1].folder == folder &&
-				     strncmp(path, task[-1].path, folder) == 0 ?
-			     task[-1].lane :
-			     batch->lane++ % S3_LANES;
 	r = task->path ? layout_turn(sync->layout, path, false, NULL, &key) : -ENOMEM;
 	task->form = (enum bucket_form)MAX(r, 0);
 	if (r >= 0)
-		r = sync_ask(sync, PARTS, take_row, task, path, NULL);
+		r = ROWS_ASK(rows, PARTS, rows_text(path));
+	while (r == 1) {
+		struct part *part = task_add(task, rows_column_text(rows, PARTS, 0));
+
+		if (!part)
+			return say_why(NULL, -ENOMEM);
+		snprintf(part->now, SYNC_STAMP, "%s", rows_column_text(rows, PARTS, 1));
+		snprintf(part->known, SYNC_STAMP, "%s", rows_column_text(rows, PARTS, 2));
+		snprintf(part->digest, DIGEST_TEXT, "%s", rows_column_text(rows, PARTS, 3));
+		part->lines = rows_column(rows, PARTS, 4);
+		r = rows_next(rows, PARTS);
+	}
 	if (r == 0)
 		r = task_read(task);
 	if (r < 0)
@@ -450,34 +373,39 @@ static int find_layout(struct sync *sync)
 int sync_run(struct sync *sync)
 {
 	_cleanup_(batch_done) struct batch batch = { .sync = sync };
-	int r, kept;
+	const char *verb = sync->up ? "export" : "import";
+	struct copier *copier = &sync->copier;
+	struct rows *rows = &sync->rows;
+	int r, row, kept;
 
-	memset(sync->counts, 0, sizeof(sync->counts));
-	sync->copier.failed = sync->copier.bytes = sync->copier.left = 0;
-	progress_begin(&sync->progress, sync->up ? "export" : "import", "file");
+	memset(copier->did, 0, sizeof(copier->did));
+	copier->failed = copier->bytes = copier->left = 0;
+	progress_begin(&copier->progress, verb, "file");
 	r = *sync->file ? 0 : find_layout(sync);
 	if (r == 0)
 		r = look_at_both(sync);
-	if (r == 0)
-		r = sync_ask(sync, COUNT, take_counts, sync, NULL);
-	/* Anew when most lines say what is no longer so.  Those of other sessions are not known in
-	 * a run for some, and stay. */
-	if (r == 0 && !sync->dry && !sync->glob && sync->lines > 2 * sync->known + LINES_LEAST) {
-		sync->lines = sync->known;
-		r = write_lines(sync, ACCESS_FILE_REPLACE);
+	if (r == 0 && rows_ask(rows, COUNT, NULL) == 1) {
+		progress_set_total(&copier->progress, (uint64_t)rows_column(rows, COUNT, 0), 0);
+		copier->did[COPIER_UNCHANGED] = (uint64_t)rows_column(rows, COUNT, 1);
+		/* Anew when most lines say what is no longer so.  Those of other sessions are not
+		 * known in a run for some, and stay. */
+		if (!sync->dry && !sync->glob &&
+		    sync->lines > 2 * rows_column(rows, COUNT, 2) + LINES_LEAST)
+			r = write_lines(sync, ACCESS_FILE_REPLACE);
 	}
-	if (r == 0)
-		r = sync_ask(sync, NEXT, take_task, &batch, NULL);
+	row = r == 0 ? ROWS_ASK(rows, NEXT, rows_text(verb)) : 0;
+	while (row == 1 && (r = take_task(&batch)) == 0)
+		row = rows_next(rows, NEXT);
+	if (row < 0)
+		r = say_why(NULL, row);
 	if (r == 0)
 		r = run_batch(&batch);
 	kept = write_lines(sync, ACCESS_FILE_APPEND);
 	r = r < 0 ? r : kept;
 	if (r == 0 && sync->access && !sync->dry)
 		r = access_sync(sync->access);
-	progress_end(&sync->progress);
-	for (size_t i = 0; i < SYNC_TEXTS; i++)
-		sqlite3_finalize(steal_ptr(sync->statements[i]));
-	sqlite3_close(steal_ptr(sync->db));
+	progress_end(&copier->progress);
+	rows_close(rows);
 	return stop_wanted() ? -EINTR : r;
 }
 

@@ -130,7 +130,7 @@ static void print_count(uint64_t count, const char *what)
 		printf(", %" PRIu64 " %s", count, what);
 }
 
-static void print_summary(const struct copier *copier)
+static void print_summary(const struct copier *copier, const char *failed)
 {
 	const uint64_t *did = copier->did;
 	char bytes[UNITS_TEXT];
@@ -140,28 +140,37 @@ static void print_summary(const struct copier *copier)
 	       (copier->flags & COPIER_DRY) ? "it would be: " : "", did[COPIER_CREATED],
 	       did[COPIER_REPLACED], did[COPIER_APPENDED], did[COPIER_UNCHANGED]);
 	print_count(did[COPIER_DRESSED], "with other attributes");
+	print_count(did[COPIER_DELETED], "deleted");
+	print_count(did[COPIER_CONFLICTS], "changed on both sides");
 	print_count(copier->left, "left out");
-	print_count(copier->failed, "not imported");
+	print_count(copier->failed, failed);
 	if (copier->bytes)
 		printf("; %s written", units_show_size(copier->bytes, bytes));
 	printf("\n");
 }
 
-static void import_report(struct copier *copier, int error)
+void cmd_report_copied(struct copier *copier, const char *failed)
 {
 	const uint64_t *did = copier->did;
 
 	if ((copier->flags & COPIER_DRY) && copier->list.json)
 		say_list_end(&copier->list);
 	else if (copier->list.json)
-		say_json(json_pack("{sI sI sI sI sI sI sI sI sI}", "unchanged",
+		say_json(json_pack("{sI sI sI sI sI sI sI sI sI sI sI}", "unchanged",
 				   did[COPIER_UNCHANGED], "created", did[COPIER_CREATED],
 				   "replaced", did[COPIER_REPLACED], "appended",
 				   did[COPIER_APPENDED], "attributes", did[COPIER_DRESSED],
-				   "failed", copier->failed, "left_out", copier->left, "invalid",
-				   copier->invalid, "bytes", copier->bytes));
+				   "deleted", did[COPIER_DELETED], "conflicts",
+				   did[COPIER_CONFLICTS], "failed", copier->failed, "left_out",
+				   copier->left, "invalid", copier->invalid, "bytes",
+				   copier->bytes));
 	else
-		print_summary(copier);
+		print_summary(copier, failed);
+}
+
+static void import_report(struct copier *copier, int error)
+{
+	cmd_report_copied(copier, "not imported");
 	if (error == -EINTR && stop_wanted() && !(copier->flags & COPIER_DRY))
 		log_error("interrupted; the files imported so far are complete, and the same "
 			  "command imports the rest");

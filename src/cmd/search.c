@@ -451,7 +451,7 @@ static int search_store(struct searching *searching, const char *store)
 	if (r < 0)
 		return say_why(why, r);
 	r = answer(searching, store, index, backend);
-	if (r < 0 && index->damaged) {
+	if (r < 0 && index->rows.damaged) {
 		r = index_anew(index);
 		if (r == 0)
 			r = answer(searching, store, index, backend);

@@ -26,6 +26,8 @@ enum copier_did {
 	COPIER_REPLACED,
 	COPIER_APPENDED,
 	COPIER_DRESSED, /* only attributes have changed */
+	COPIER_DELETED,
+	COPIER_CONFLICTS, /* both sides have changed, and nothing was done */
 	COPIER_DIDS,
 };
 

@@ -422,8 +422,8 @@ static void hash_items(const struct sessfs_item *items, size_t count, char hash[
 	snprintf(hash, HASH_SIZE, "%s", empty_hash);
 	for (size_t i = 0; i < count; i++)
 		digest_make(digest, item_bytes(&items[i]), digest);
-	for (size_t i = 0; count && i < DIGEST_SIZE; i++)
-		snprintf(hash + 2 * i, 3, "%02x", digest[i]);
+	if (count)
+		bytes_hex(bytes_make(digest, DIGEST_SIZE), hash);
 }
 
 static int save_list(struct sessfs *sessfs, struct replacing *list)

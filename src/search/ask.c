@@ -98,15 +98,15 @@ static int said_find(struct asking *asking, struct bytes match, int64_t most)
 {
 	const enum index_text text = INDEX_SAID_FIND;
 	struct index *index = asking->index;
-	int r = INDEX_ASK(index, text, index_string(match), index_number(most));
+	int r = ROWS_ASK(&index->rows, text, rows_string(match), rows_number(most));
 
-	for (; r > 0; r = index_next(index, text)) {
+	for (; r > 0; r = rows_next(&index->rows, text)) {
 		r = stop_wanted() ? -EINTR : ARRAY_ROOM(asking->found, asking->count, asking->room);
 		if (r < 0)
 			break;
 		asking->found[asking->count++] = (struct found){
-			index_column(index, text, 0),
-			sqlite3_column_double(index->statements[text], 1),
+			rows_column(&index->rows, text, 0),
+			sqlite3_column_double(index->rows.statements[text], 1),
 		};
 	}
 	return r;
@@ -138,15 +138,15 @@ static int read_place(struct asking *asking, struct place *place)
 	const enum index_text text = INDEX_KEY_GET;
 	const struct search_question *question = asking->question;
 	struct index *index = asking->index;
-	int r = INDEX_ASK(index, text, index_number(place->id));
+	int r = ROWS_ASK(&index->rows, text, rows_number(place->id));
 	struct bytes session, key;
 
 	if (r <= 0)
 		return r;
-	session = index_column_bytes(index, text, 1);
-	key = index_column_bytes(index, text, 2);
-	place->ino = (uint64_t)index_column(index, text, 0);
-	place->kind = (uint32_t)index_column(index, text, 3);
+	session = rows_column_bytes(&index->rows, text, 1);
+	key = rows_column_bytes(&index->rows, text, 2);
+	place->ino = (uint64_t)rows_column(&index->rows, text, 0);
+	place->kind = (uint32_t)rows_column(&index->rows, text, 3);
 	place->session = bytes_dup(session);
 	place->session_size = session.size;
 	place->key = bytes_dup(key);
@@ -206,18 +206,18 @@ static int choose(struct asking *asking, const struct found *found)
 	const struct search_question *question = asking->question;
 	struct index *index = asking->index;
 	struct chosen chosen = { .score = found->score };
-	int r = INDEX_ASK(index, text, index_number(found->id));
+	int r = ROWS_ASK(&index->rows, text, rows_number(found->id));
 	struct bytes role = { 0 };
 
-	if (r <= 0 || index_column(index, text, 2) < question->since)
+	if (r <= 0 || rows_column(&index->rows, text, 2) < question->since)
 		return MIN(r, 0);
-	role = index_column_bytes(index, text, 3);
+	role = rows_column_bytes(&index->rows, text, 3);
 	if (bytes_starts_with(role, BYTES(SEARCH_NO_TALK)))
 		role = bytes_make(role.data + 1, role.size - 1);
 	if (question->role && !bytes_equal(role, bytes_str(question->role)))
 		return 0;
-	chosen.item = index_column(index, text, 1);
-	r = find_place(asking, index_column(index, text, 0), &chosen.place);
+	chosen.item = rows_column(&index->rows, text, 1);
+	r = find_place(asking, rows_column(&index->rows, text, 0), &chosen.place);
 	if (r == 0 && asking->places[chosen.place].wanted)
 		r = ARRAY_ROOM(asking->chosen, asking->chosen_count, asking->chosen_room);
 	if (r == 0 && asking->places[chosen.place].wanted)
@@ -247,8 +247,9 @@ static int choose_all(struct asking *asking)
 	_cleanup_(buf_done) struct buf match = { 0 };
 	bool all = question->role || question->since != INT64_MIN || question->wanted ||
 		   question->most > SEARCH_RANKED;
-	int code = search_score(asking->index->db);
-	int r = code == SQLITE_OK ? match_of(question, &match) : index_error(asking->index, code);
+	int code = search_score(asking->index->rows.db);
+	int r = code == SQLITE_OK ? match_of(question, &match) :
+				    rows_error(&asking->index->rows, code);
 
 	if (r == 0)
 		r = choose_found(asking, buf_bytes(&match), all ? -1 : SEARCH_RANKED);

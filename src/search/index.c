@@ -64,126 +64,26 @@ static const char *const texts[INDEX_TEXTS] = {
 			    "ORDER BY rowid DESC LIMIT ?2",
 };
 
-/* ---- Questions ---- */
-
-int index_error(struct index *index, int code)
-{
-	switch (code & 0xff) {
-	case SQLITE_NOMEM:
-		return -ENOMEM;
-	case SQLITE_FULL:
-		return -ENOSPC;
-	case SQLITE_BUSY:
-		return -EBUSY;
-	case SQLITE_CANTOPEN:
-		return -EACCES;
-	case SQLITE_IOERR:
-		return -EIO;
-	default:
-		index->damaged = true;
-		return -EUCLEAN;
-	}
-}
-
-int index_exec(struct index *index, const char *sql)
-{
-	int code = sqlite3_exec(index->db, sql, NULL, NULL, NULL);
-
-	return code == SQLITE_OK ? 0 : index_error(index, code);
-}
-
-static void bind(sqlite3_stmt *statement, int place, const struct index_value *value)
-{
-	const char *data = value->bytes.data ? value->bytes.data : "";
-
-	switch (value->type) {
-	case SQLITE_INTEGER:
-		sqlite3_bind_int64(statement, place, value->number);
-		break;
-	case SQLITE_BLOB:
-		sqlite3_bind_blob64(statement, place, data, value->bytes.size, SQLITE_STATIC);
-		break;
-	case SQLITE_TEXT:
-		sqlite3_bind_text64(statement, place, data, value->bytes.size, SQLITE_STATIC,
-				    SQLITE_UTF8);
-		break;
-	default:
-		sqlite3_bind_null(statement, place);
-	}
-}
-
-int index_ask(struct index *index, enum index_text text, const struct index_value *values)
-{
-	sqlite3_stmt **statement = &index->statements[text];
-	int code = SQLITE_OK;
-
-	if (*statement)
-		sqlite3_reset(*statement);
-	else
-		code = sqlite3_prepare_v3(index->db, texts[text], -1, SQLITE_PREPARE_PERSISTENT,
-					  statement, NULL);
-	if (code != SQLITE_OK)
-		return index_error(index, code);
-	for (int i = sqlite3_bind_parameter_count(*statement); i > 0; i--)
-		bind(*statement, i, &values[i - 1]);
-	return index_next(index, text);
-}
-
-int index_next(struct index *index, enum index_text text)
-{
-	int code = sqlite3_step(index->statements[text]);
-
-	if (code == SQLITE_ROW)
-		return 1;
-	sqlite3_reset(index->statements[text]);
-	return code == SQLITE_DONE ? 0 : index_error(index, code);
-}
-
-int64_t index_column(const struct index *index, enum index_text text, int column)
-{
-	return sqlite3_column_int64(index->statements[text], column);
-}
-
-struct bytes index_column_bytes(const struct index *index, enum index_text text, int column)
-{
-	const char *data = sqlite3_column_blob(index->statements[text], column);
-
-	return bytes_make(data, (size_t)sqlite3_column_bytes(index->statements[text], column));
-}
-
 int index_commit(struct index *index)
 {
 	int r = 0;
 
-	if (sqlite3_total_changes(index->db))
-		r = INDEX_ASK(index, INDEX_META_SET, index_blob(buf_bytes(&index->identity)),
-			      index_number(index->dead), index_number(index->alive));
-	return r < 0 ? r : index_exec(index, "COMMIT; BEGIN");
+	if (sqlite3_total_changes(index->rows.db))
+		r = ROWS_ASK(&index->rows, INDEX_META_SET, rows_blob(buf_bytes(&index->identity)),
+			     rows_number(index->dead), rows_number(index->alive));
+	return r < 0 ? r : rows_exec(&index->rows, "COMMIT; BEGIN");
 }
 
 /* ---- Opening ---- */
-
-static void db_close(struct index *index)
-{
-	for (size_t i = 0; i < INDEX_TEXTS; i++) {
-		sqlite3_finalize(index->statements[i]);
-		index->statements[i] = NULL;
-	}
-	sqlite3_close(index->db);
-	index->db = NULL;
-}
 
 static int db_open(struct index *index)
 {
 	static const char settings[] = "PRAGMA cache_size = -32768; PRAGMA temp_store = MEMORY; "
 				       "PRAGMA cell_size_check = ON; BEGIN";
-	int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOFOLLOW | SQLITE_OPEN_NOMUTEX;
-	int code = sqlite3_open_v2(index->path, &index->db, flags, NULL);
 
-	if (code != SQLITE_OK)
-		return index_error(index, code);
-	sqlite3_busy_timeout(index->db, 10000);
-	return index_exec(index, settings);
+	_Static_assert((int)INDEX_TEXTS <= (int)ROWS_TEXTS, "questions");
+	return rows_open(&index->rows, index->path, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOFOLLOW,
+			 texts, settings);
 }
 
 /* 1: it is that of this store; 0: of another one, or nothing yet. */
@@ -192,13 +92,14 @@ static int is_ours(struct index *index)
 	int r = db_open(index);
 
 	if (r == 0)
-		r = index_ask(index, INDEX_META_GET, NULL);
+		r = rows_ask(&index->rows, INDEX_META_GET, NULL);
 	if (r <= 0)
-		return index->damaged ? 0 : r;
-	if (!bytes_equal(index_column_bytes(index, INDEX_META_GET, 0), buf_bytes(&index->identity)))
+		return index->rows.damaged ? 0 : r;
+	if (!bytes_equal(rows_column_bytes(&index->rows, INDEX_META_GET, 0),
+			 buf_bytes(&index->identity)))
 		return 0;
-	index->dead = index_column(index, INDEX_META_GET, 1);
-	index->alive = index_column(index, INDEX_META_GET, 2);
+	index->dead = rows_column(&index->rows, INDEX_META_GET, 1);
+	index->alive = rows_column(&index->rows, INDEX_META_GET, 2);
 	return 1;
 }
 
@@ -215,14 +116,14 @@ int index_anew(struct index *index)
 	int r;
 
 	drop_snapshot(index);
-	db_close(index);
-	index->damaged = false;
+	rows_close(&index->rows);
+	index->rows.damaged = false;
 	index->dead = index->alive = 0;
 	if (ftruncate(index->fd, 0) < 0)
 		return -errno;
 	r = db_open(index);
 	if (r == 0)
-		r = index_exec(index, schema);
+		r = rows_exec(&index->rows, schema);
 	/* From here on, even after a crash, the file can be recognised as an index. */
 	return r < 0 ? r : index_commit(index);
 }
@@ -308,7 +209,7 @@ int index_open(const char *path, struct bytes identity, bool ours, struct index 
 /* Close SQLite first: closing the descriptor would release SQLite's locks. */
 void index_release(struct index *index)
 {
-	db_close(index);
+	rows_close(&index->rows);
 	closep(&index->fd);
 	index->fd = -1;
 }

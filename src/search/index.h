@@ -6,19 +6,17 @@
  * The search index: a database of SQLite in a file of its own beside a store.
  *
  *	index_beside("/home/a/s.db", NULL, backend, &index, &why)	(place.c)
- *	INDEX_ASK(index, INDEX_KEY_DROP, index_number(id))
+ *	ROWS_ASK(&index->rows, INDEX_KEY_DROP, rows_number(id))
  *	index_commit(index)
  *	index_close(index)
  *
  * The file has nothing that the store has not: it can be deleted at any time.  One process at a
- * time has it open (index.c).  Functions return 0 or -errno; -EUCLEAN with index.damaged: SQLite
- * calls the file corrupt, and the caller calls index_anew().
+ * time has it open (index.c).  Functions return 0 or -errno; -EUCLEAN with
+ * index.rows.damaged: SQLite calls the file corrupt, and the caller calls index_anew().
  */
 
-#include <sqlite3.h>
-#include <stdbool.h>
-
 #include "backend/backend.h"
+#include "src/rows/rows.h"
 
 /* Stands before the role of an item that is not talk (fs/api/text.h). */
 #define SEARCH_NO_TALK "-"
@@ -47,9 +45,7 @@ struct index {
 	int fd; /* of the file, locked */
 	char *path;
 	struct buf identity;
-	sqlite3 *db;
-	sqlite3_stmt *statements[INDEX_TEXTS];
-	bool damaged;
+	struct rows rows;
 	int64_t dead;  /* removed items whose words are still in it */
 	int64_t alive; /* other items */
 	struct backend *backend;
@@ -76,35 +72,6 @@ void index_release(struct index *index);
 int index_commit(struct index *index);
 /* Empty the index, and end the snapshot. */
 int index_anew(struct index *index);
-
-/* Errors of SQLite: -EUCLEAN, -ENOSPC, -ENOMEM, -EBUSY, -EACCES, -EIO. */
-int index_error(struct index *index, int code);
-int index_exec(struct index *index, const char *sql);
-
-struct index_value {
-	int type; /* SQLITE_NULL, _INTEGER, _BLOB, _TEXT */
-	int64_t number;
-	struct bytes bytes;
-};
-static inline struct index_value index_number(int64_t number)
-{
-	return (struct index_value){ .type = SQLITE_INTEGER, .number = number };
-}
-static inline struct index_value index_blob(struct bytes bytes)
-{
-	return (struct index_value){ .type = SQLITE_BLOB, .bytes = bytes };
-}
-static inline struct index_value index_string(struct bytes bytes)
-{
-	return (struct index_value){ .type = SQLITE_TEXT, .bytes = bytes };
-}
-/* 1: index.statements[text] has a row, until the next question of that text; 0: there is none. */
-int index_ask(struct index *index, enum index_text text, const struct index_value *values);
-int index_next(struct index *index, enum index_text text);
-#define INDEX_ASK(index, text, ...)                                                                \
-	index_ask(index, text, (const struct index_value[]){ __VA_ARGS__ })
-int64_t index_column(const struct index *index, enum index_text text, int column);
-struct bytes index_column_bytes(const struct index *index, enum index_text text, int column);
 
 /* score.c: give a connection score(), the higher the better; a code of SQLite. */
 int search_score(sqlite3 *db);

@@ -35,16 +35,16 @@ static int add_item(struct updating *updating, int64_t item, int64_t made)
 	struct index *index = updating->index;
 	/* Numbers only rise: the words of removed items stay in the index. */
 	const int64_t id = index->dead + ++index->alive;
-	const struct index_value words = index_string(buf_bytes(&updating->said));
-	const struct index_value none = index_string(BYTES(""));
+	const struct rows_value words = rows_string(buf_bytes(&updating->said));
+	const struct rows_value none = rows_string(BYTES(""));
 	const bool talk = !bytes_starts_with(buf_bytes(&updating->role), BYTES(SEARCH_NO_TALK));
-	int r = INDEX_ASK(index, INDEX_ITEM_ADD, index_number(id), index_number(updating->key),
-			  index_number(item), index_number(made),
-			  index_string(buf_bytes(&updating->role)));
+	int r = ROWS_ASK(&index->rows, INDEX_ITEM_ADD, rows_number(id), rows_number(updating->key),
+			 rows_number(item), rows_number(made),
+			 rows_string(buf_bytes(&updating->role)));
 
 	return r < 0 ? r :
-		       INDEX_ASK(index, INDEX_SAID_ADD, index_number(id), talk ? words : none,
-				 talk ? none : words);
+		       ROWS_ASK(&index->rows, INDEX_SAID_ADD, rows_number(id), talk ? words : none,
+				talk ? none : words);
 }
 
 static int on_row(void *arg, int64_t index, struct backend_times times, struct bytes data)
@@ -81,56 +81,57 @@ static int find_known(struct updating *updating, const struct backend_node *node
 {
 	const enum index_text text = INDEX_KEY_BY_INO;
 	struct index *index = updating->index;
-	int r = INDEX_ASK(index, text, index_number((int64_t)node->ino));
+	int r = ROWS_ASK(&index->rows, text, rows_number((int64_t)node->ino));
 
 	*known = (struct known){ 0 };
 	if (r <= 0)
 		return r;
-	known->id = index_column(index, text, 0);
-	known->same = bytes_equal(index_column_bytes(index, text, 1), node->session) &&
-		      bytes_equal(index_column_bytes(index, text, 2), node->key) &&
-		      index_column(index, text, 3) == (int64_t)node->kind &&
-		      index_column(index, text, 4) == (int64_t)node->generation;
-	known->rows = sqlite3_column_type(index->statements[text], 5) != SQLITE_NULL;
-	known->last = index_column(index, text, 5);
-	known->created = index_column(index, text, 6);
-	known->updated = index_column(index, text, 7);
+	known->id = rows_column(&index->rows, text, 0);
+	known->same = bytes_equal(rows_column_bytes(&index->rows, text, 1), node->session) &&
+		      bytes_equal(rows_column_bytes(&index->rows, text, 2), node->key) &&
+		      rows_column(&index->rows, text, 3) == (int64_t)node->kind &&
+		      rows_column(&index->rows, text, 4) == (int64_t)node->generation;
+	known->rows = sqlite3_column_type(index->rows.statements[text], 5) != SQLITE_NULL;
+	known->last = rows_column(&index->rows, text, 5);
+	known->created = rows_column(&index->rows, text, 6);
+	known->updated = rows_column(&index->rows, text, 7);
 	return 0;
 }
 
 static int drop_key(struct updating *updating, int64_t id)
 {
 	struct index *index = updating->index;
-	int r = INDEX_ASK(index, INDEX_ITEM_DROP, index_number(id));
+	int r = ROWS_ASK(&index->rows, INDEX_ITEM_DROP, rows_number(id));
 
 	if (r < 0)
 		return r;
-	index->dead += sqlite3_changes(index->db);
-	index->alive -= sqlite3_changes(index->db);
-	return INDEX_ASK(index, INDEX_KEY_DROP, index_number(id));
+	index->dead += sqlite3_changes(index->rows.db);
+	index->alive -= sqlite3_changes(index->rows.db);
+	return ROWS_ASK(&index->rows, INDEX_KEY_DROP, rows_number(id));
 }
 
 /* ino 0: there is no file. */
 static int add_key(struct updating *updating, uint64_t ino, struct bytes session, struct bytes key,
 		   uint32_t kind)
 {
-	const struct index_value none = { .type = SQLITE_NULL };
-	int r = INDEX_ASK(updating->index, INDEX_KEY_ADD, ino ? index_number((int64_t)ino) : none,
-			  index_blob(session), index_blob(key), index_number(kind));
+	const struct rows_value none = { .type = SQLITE_NULL };
+	int r = ROWS_ASK(&updating->index->rows, INDEX_KEY_ADD,
+			 ino ? rows_number((int64_t)ino) : none, rows_blob(session), rows_blob(key),
+			 rows_number(kind));
 
-	updating->key = sqlite3_last_insert_rowid(updating->index->db);
+	updating->key = sqlite3_last_insert_rowid(updating->index->rows.db);
 	return r;
 }
 
 static int set_key(struct updating *updating, int64_t generation,
 		   const struct backend_key_stat *stat)
 {
-	const struct index_value none = { .type = SQLITE_NULL };
+	const struct rows_value none = { .type = SQLITE_NULL };
 
-	return INDEX_ASK(updating->index, INDEX_KEY_SET, index_number(updating->key),
-			 index_number(generation), stat ? index_number(stat->last) : none,
-			 stat ? index_number(stat->created) : none,
-			 stat ? index_number(stat->updated) : none);
+	return ROWS_ASK(&updating->index->rows, INDEX_KEY_SET, rows_number(updating->key),
+			rows_number(generation), stat ? rows_number(stat->last) : none,
+			stat ? rows_number(stat->created) : none,
+			stat ? rows_number(stat->updated) : none);
 }
 
 /* Read the rows of a key from an index on. */
@@ -337,8 +338,8 @@ static int drop_found(struct updating *updating, enum index_text text)
 {
 	int r;
 
-	while ((r = index_ask(updating->index, text, NULL)) > 0) {
-		r = drop_key(updating, index_column(updating->index, text, 0));
+	while ((r = rows_ask(&updating->index->rows, text, NULL)) > 0) {
+		r = drop_key(updating, rows_column(&updating->index->rows, text, 0));
 		if (r < 0)
 			break;
 	}
@@ -349,8 +350,8 @@ static int note_seen(void *arg, const struct backend_node *node)
 {
 	struct updating *updating = arg;
 
-	return is_of_interest(node) ? INDEX_ASK(updating->index, INDEX_SEEN_ADD,
-						index_number((int64_t)node->ino)) :
+	return is_of_interest(node) ? ROWS_ASK(&updating->index->rows, INDEX_SEEN_ADD,
+					       rows_number((int64_t)node->ino)) :
 				      0;
 }
 
@@ -359,7 +360,7 @@ static int note_packed(void *arg, struct bytes path, const struct backend_node *
 	struct updating *updating = arg;
 
 	(void)path;
-	return INDEX_ASK(updating->index, INDEX_SEEN_ADD, index_number((int64_t)node->ino));
+	return ROWS_ASK(&updating->index->rows, INDEX_SEEN_ADD, rows_number((int64_t)node->ino));
 }
 
 /* The index knows more files than were seen. */
@@ -367,12 +368,13 @@ static int forget_gone(struct updating *updating)
 {
 	struct backend *backend = updating->walk.backend;
 	struct index *index = updating->index;
-	int r = index_ask(index, INDEX_KEY_COUNT, NULL);
+	int r = rows_ask(&index->rows, INDEX_KEY_COUNT, NULL);
 
-	if (r < 0 || index_column(index, INDEX_KEY_COUNT, 0) == updating->seen)
+	if (r < 0 || rows_column(&index->rows, INDEX_KEY_COUNT, 0) == updating->seen)
 		return r;
-	r = index_exec(index, "CREATE TEMP TABLE IF NOT EXISTS seen (ino INTEGER PRIMARY KEY); "
-			      "DELETE FROM temp.seen");
+	r = rows_exec(&index->rows,
+		      "CREATE TEMP TABLE IF NOT EXISTS seen (ino INTEGER PRIMARY KEY); "
+		      "DELETE FROM temp.seen");
 	if (r == 0)
 		r = backend->ops->node_list(backend, updating->walk.snapshot, 0, false, note_seen,
 					    updating);
