@@ -97,6 +97,17 @@ def has(record, *names):
     return all(name in record for name in names)
 
 
+def queued(record):
+    """What a person said while the model was at work, as Claude Code keeps it; or None."""
+    said = record.get("attachment") if record.get("type") == "attachment" else None
+    if not isinstance(said, dict) or said.get("isMeta") is True:
+        return None
+    origin = said.get("origin", {"kind": "human"})
+    human = isinstance(origin, dict) and origin.get("kind") == "human"
+    wanted = ("queued_command", "prompt")
+    return said if human and (said.get("type"), said.get("commandMode")) == wanted else None
+
+
 def word_of(record, line):
     """The role that a record of a client names, or its type if it is a note; None: nobody's."""
     kind, message = record.get("type"), record.get("message")
@@ -108,6 +119,8 @@ def word_of(record, line):
         return None
     if (ours or kind == "tool_result") and has(record, "sessionId", "message"):
         return kind
+    if queued(record):
+        return "user"
     if has(record, "sessionId", "type") and "role" not in record:
         return kind
     if kind in NOTES and "payload" in record:
@@ -127,8 +140,8 @@ def who(line):
     if role is None:
         return None
     message = next((record[m] for m in ("message", "payload") if isinstance(record.get(m), dict)),
-                   record)
-    content = message.get("content") or message.get("parts")
+                   queued(record) or record)
+    content = message.get("content") or message.get("parts") or message.get("prompt")
     content = content if isinstance(content, list) else [content]
     parts = [part for part in content if isinstance(part, dict)]
     spelled = SPELLED[b"assistant"].decode().split()
