@@ -168,15 +168,15 @@ static void state_lost(struct digesting *digesting, struct inode *inode)
 	inode->orphaned = true;
 }
 
-/* Nothing of the file is in the store any more; or it lies in the trash, which it does only if
- * nobody has it open. */
+/* Nothing of the file is in the store any more; or it lies in the trash, from where those who have
+ * it open here read nothing. */
 static void node_gone(struct digesting *digesting, struct inode *inode, bool trashed)
 {
 	_cleanup_(version_drop) struct version *before = NULL;
 
 	if (inode->gone)
 		return;
-	if (inode_is_state(inode) && !inode->orphaned && !trashed)
+	if (inode_is_state(inode) && !inode->orphaned && (!trashed || inode->open))
 		state_lost(digesting, inode);
 	before = reconcile_version(digesting->tree, inode);
 	inode->gone = true;

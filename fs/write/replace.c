@@ -173,8 +173,7 @@ static int publish_once(struct publishing *publishing)
 	publishing->node = publishing->inode->node;
 	publishing->node.mtime = publishing->mtime;
 	publishing->node.ctime = time_now();
-	/* Another mount may have put it into the trash, where its node says so. */
-	if (!publishing->inode->orphaned && !publishing->inode->gone)
+	if (!publishing->inode->orphaned)
 		return publish_to_store(publishing);
 	publishing->size_before = publishing->inode->orphan.size;
 	(void)publishing_keep(publishing, NULL);

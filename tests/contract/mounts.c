@@ -433,6 +433,7 @@ Mounts(a_batch_fails_by_what_it_changes_or_depends_on_alone)
 	cr_expect_eq(COMMIT(one, row_insert(S, K, 0, BYTES("1"))), 0);
 	cr_expect_eq(COMMIT(two, row_insert(S, K, 1, BYTES("1"))), -ESTALE);
 	cr_expect_eq(COMMIT(two, guard_rows(S, K)), -ESTALE);
+	cr_expect_eq(COMMIT(two, xattr_put(5, BYTES("user.b"), BYTES("2"))), -ESTALE, "as before");
 	cr_expect_eq(COMMIT(two, row_insert(S, BYTES("other"), 0, BYTES("1"))), 0);
 	node.parent = 6;
 	digest(two);

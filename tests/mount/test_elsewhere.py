@@ -189,8 +189,10 @@ def takes_number(space, box, number):
     return None
 
 
-def test_umount_waits_also_when_another_mount_has_got_the_number_of_the_connection(box):
-    """The kernel gives the lowest number that is free, and the daemon may end later than that."""
+@contextlib.contextmanager
+def number_taken(box):
+    """A mount whose daemon is stopped before its end, a namespace, and the mount there that has the
+    number of its connection: the kernel gives the lowest that is free."""
     need_root()
     need_namespace()
     other = None
@@ -201,64 +203,47 @@ def test_umount_waits_also_when_another_mount_has_got_the_number_of_the_connecti
         assert harness.detach(mount.path)
         with sandbox(box) as space:
             other = takes_number(space, box, number)
-            umount = subprocess.Popen([box.program, "umount", mount.store], stderr=subprocess.PIPE)
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                umount.wait(3)
-            os.kill(mount.pid, signal.SIGCONT)
-            same((umount.communicate()[1], umount.returncode), (b"", 0), "the end of umount")
-            if other:
-                says(space.run(box.program, "umount", other), 0)
+            try:
+                if other:
+                    yield mount, space, other
+            finally:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(mount.pid, signal.SIGCONT)
         mount.wait_for_end()
         mount.forget()
+
+
+def test_umount_waits_also_when_another_mount_has_got_the_number_of_the_connection(box):
+    with number_taken(box) as (mount, space, other):
+        umount = subprocess.Popen([box.program, "umount", mount.store], stderr=subprocess.PIPE)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            umount.wait(3)
+        os.kill(mount.pid, signal.SIGCONT)
+        same((umount.communicate()[1], umount.returncode), (b"", 0), "the end of umount")
+        says(space.run(box.program, "umount", other), 0)
 
 
 def test_umount_of_a_deleted_store_knows_its_daemon_though_another_one_had_its_number(box):
-    need_root()
-    need_namespace()
-    other = None
-    while not other:
-        mount = box.mount(background=True)
-        number = os.stat(mount.path).st_dev
-        os.kill(mount.pid, signal.SIGSTOP)
-        assert harness.detach(mount.path)
-        with sandbox(box) as space:
-            other = takes_number(space, box, number)
-            if other:
-                store = tool("findmnt", "-n", "-o", "SOURCE", "-N", str(space.pid), other)
-                store = store.stdout.decode().strip()
-                os.unlink(store)
-                done = space.run(box.program, "umount", other)
-            os.kill(mount.pid, signal.SIGCONT)
-            if other:
-                same(said(done).count("\n"), 1, said(done))
-                says(done, 1, f"last changes may not be in the store {store}: ")
-        mount.wait_for_end()
-        mount.forget()
+    with number_taken(box) as (_, space, other):
+        store = tool("findmnt", "-n", "-o", "SOURCE", "-N", str(space.pid), other)
+        store = store.stdout.decode().strip()
+        os.unlink(store)
+        done = space.run(box.program, "umount", other)
+        same(said(done).count("\n"), 1, said(done))
+        says(done, 1, f"last changes may not be in the store {store}: ")
 
 
 def test_a_mount_is_listed_with_its_own_process_though_another_one_had_its_number(box):
-    need_root()
-    need_namespace()
-    other = None
-    while not other:
-        mount = box.mount(background=True)
-        number = os.stat(mount.path).st_dev
-        os.kill(mount.pid, signal.SIGSTOP)
-        assert harness.detach(mount.path)
-        with sandbox(box) as space:
-            other = takes_number(space, box, number)
-            listed = json.loads(space.run(box.program, "mounts", "--json").stdout)
-            os.kill(mount.pid, signal.SIGCONT)
-            if other:
-                found = [each["process"] for each in listed if each["directory"] == other]
-                same(len(found), 1, "mounts there")
-                assert found[0] != mount.pid, "the process of the mount that was there before"
-                before = [each["store"] for each in listed if each["process"] == mount.pid]
-                same(before, [mount.store], "what that one still has")
-                os.kill(found[0], 0)
-                says(space.run(box.program, "umount", other), 0)
-        mount.wait_for_end()
-        mount.forget()
+    with number_taken(box) as (mount, space, other):
+        listed = json.loads(space.run(box.program, "mounts", "--json").stdout)
+        os.kill(mount.pid, signal.SIGCONT)
+        found = [each["process"] for each in listed if each["directory"] == other]
+        same(len(found), 1, "mounts there")
+        assert found[0] != mount.pid, "the process of the mount that was there before"
+        before = [each["store"] for each in listed if each["process"] == mount.pid]
+        same(before, [mount.store], "what that one still has")
+        os.kill(found[0], 0)
+        says(space.run(box.program, "umount", other), 0)
 
 
 def test_a_mount_that_is_refused_says_how_the_other_one_is_ended(box):

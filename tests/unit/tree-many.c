@@ -741,6 +741,61 @@ Many(a_file_that_is_open_elsewhere_outlives_its_name)
 	cr_expect_eq(many_orphans(), 0);
 }
 
+static void keep_removed(void)
+{
+	world_options.history = INT64_C(86400000000000);
+}
+
+/* What goes into the trash is as gone for who has it open here as what is deleted. */
+static void unlink_what_is_written(int kind, bool taken_in)
+{
+	static const struct stat given = { .st_mode = 0600, .st_mtime = 1, .st_size = 1 };
+	struct handle *appender, *saver, *reader;
+
+	many_open(kind, 2);
+	ON(0) save("s/l.jsonl", "1\n");
+	ON(0) save("s/k.json", "{}");
+	ON(0) save("s/r.jsonl", "1\n2\n");
+	ON(1) appender = open_at("s/l.jsonl", O_WRONLY | O_APPEND);
+	ON(1) saver = open_at("s/k.json", O_RDWR);
+	ON(1) reader = open_at("s/r.jsonl", O_RDONLY);
+	ON(1) write_at(saver, 0, BYTES("no JSON"));
+	for (size_t i = 0; i < 3; i++) {
+		static const char *const paths[] = { "s/l.jsonl", "s/k.json", "s/r.jsonl" };
+
+		ON(0) cr_expect_eq(unlinked(paths[i]), 0);
+	}
+	if (taken_in)
+		many_settle();
+	ON(1) append_to(appender, "2\n");
+	ON(1) cr_expect_eq(set_attr_by(saver, &given, TREE_SET_MODE | TREE_SET_MTIME), 0);
+	ON(1) cr_expect_eq(set_attr_by(reader, &given, TREE_SET_MODE | TREE_SET_MTIME), 0);
+	ON(1) cr_expect_eq(set_attr_by(appender, &given, TREE_SET_SIZE), 0);
+	ON(1) append_to(appender, "3\n");
+	ON(1) close_handle(appender);
+	ON(1) close_handle(saver);
+	ON(1) cr_expect_str_eq(read_by(reader), "1\n2\n");
+	ON(1) close_handle(reader);
+	many_settle();
+	for (int mount = 0; mount < 2; mount++) {
+		ON(mount) cr_expect_str_eq(names_in("s"), "");
+		cr_expect_str_eq(keys(), "");
+	}
+	many_close();
+}
+
+ParameterizedTestParameters(many, what_is_trashed_elsewhere_is_written_for_nobody)
+{
+	return every_kind();
+}
+
+ParameterizedTest(const int *kind, many, what_is_trashed_elsewhere_is_written_for_nobody,
+		  .init = keep_removed)
+{
+	unlink_what_is_written(*kind, false);
+	unlink_what_is_written(*kind, true);
+}
+
 Many(a_key_that_was_unlinked_elsewhere_begins_empty)
 {
 	ON(0) save("s/l.jsonl", "1\n2\n");
