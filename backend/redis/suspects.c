@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include <errno.h>
+#include <search.h>
 #include <stdlib.h>
 
 #include "backend/redis/read.h"
@@ -16,33 +17,58 @@ enum {
 	TOGETHER = 256,
 };
 
+static void suspect_free(void *arg)
+{
+	struct suspect *suspect = arg;
+
+	free(suspect->owned);
+	free(suspect);
+}
+
 void suspects_done(struct suspects *suspects)
 {
-	for (size_t i = 0; i < suspects->count; i++)
-		free(suspects->items[i].key);
+	tdestroy(suspects->by_key, suspect_free);
 	free(suspects->items);
 	*suspects = (struct suspects){ 0 };
 }
 
+static int compare(const void *a, const void *b)
+{
+	const struct suspect *first = a, *second = b;
+
+	return bytes_compare(first->key, second->key);
+}
+
+/* NULL: there is not the memory. */
+static struct suspect *suspect_of(struct suspects *suspects, struct bytes key)
+{
+	const struct suspect wanted = { .key = key };
+	struct suspect **found = tfind(&wanted, &suspects->by_key, compare), *new;
+
+	if (found)
+		return *found;
+	if (ARRAY_ROOM(suspects->items, suspects->count, suspects->room) < 0)
+		return NULL;
+	new = calloc(1, sizeof(*new));
+	if (!new)
+		return NULL;
+	new->owned = bytes_dup(key);
+	new->key = bytes_make(new->owned, key.size);
+	if (!new->owned || !tsearch(new, &suspects->by_key, compare)) {
+		suspect_free(new);
+		return NULL;
+	}
+	return suspects->items[suspects->count++] = new;
+}
+
 int suspects_tell(struct suspects *suspects, struct bytes key)
 {
-	const int64_t now = redis_now();
-	struct suspect *suspect = NULL;
+	struct suspect *suspect = suspect_of(suspects, key);
 
-	for (size_t i = 0; i < suspects->count && !suspect; i++)
-		if (bytes_equal(bytes_make(suspects->items[i].key, suspects->items[i].size), key))
-			suspect = &suspects->items[i];
-	if (!suspect) {
-		if (ARRAY_ROOM(suspects->items, suspects->count, suspects->room) < 0)
-			return -ENOMEM;
-		suspect = &suspects->items[suspects->count];
-		*suspect = (struct suspect){ .key = bytes_dup(key), .size = key.size };
-		if (!suspect->key)
-			return -ENOMEM;
-		suspects->count++;
-	}
+	if (!suspect)
+		return -ENOMEM;
 	if (!suspect->first)
-		suspect->first = now;
+		suspect->first = redis_now();
 	suspect->due = 0;
 	return 0;
 }
@@ -52,8 +78,8 @@ int64_t suspects_due(const struct suspects *suspects)
 	int64_t due = INT64_MAX;
 
 	for (size_t i = 0; i < suspects->count; i++)
-		due = MIN(due, suspects->items[i].due ?
-				       MAX(suspects->items[i].due, suspects->rest_until) :
+		due = MIN(due, suspects->items[i]->due ?
+				       MAX(suspects->items[i]->due, suspects->rest_until) :
 				       suspects->quick_until);
 	return due;
 }
@@ -110,22 +136,22 @@ int suspects_check(struct suspects *suspects, struct redis *store, int64_t now)
 	words_str(&whole, "check");
 	words_str(&whole, "1");
 	for (size_t i = 0; i < suspects->count; i++) {
-		struct suspect *suspect = &suspects->items[i];
-		const struct bytes key = bytes_make(suspect->key, suspect->size);
+		struct suspect *suspect = suspects->items[i];
 
 		if (!suspect->due) {
 			if (suspects->quick_until <= now) {
-				if (!is_own(store, key))
-					words_add(&quick, key);
+				if (!is_own(store, suspect->key))
+					words_add(&quick, suspect->key);
 				suspect->due = MIN(now + QUIET_MS, suspect->first + LATEST_MS);
 			}
 		} else if (suspect->due <= now && suspects->rest_until <= now &&
 			   whole.count < TOGETHER) {
-			words_add(&whole, key);
-			free(suspect->key);
+			words_add(&whole, suspect->key);
+			tdelete(suspect, &suspects->by_key, compare);
+			suspect_free(suspect);
 			continue;
 		}
-		suspects->items[kept++] = *suspect;
+		suspects->items[kept++] = suspect;
 	}
 	suspects->count = kept;
 	if (suspects->quick_until <= now && quick.count > 2)

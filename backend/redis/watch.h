@@ -23,14 +23,15 @@ void redis_watch_stop(struct redis *store);
 void redis_note_own(struct redis *store, uint64_t key);
 
 struct suspect {
-	char *key;
-	size_t size;
+	struct bytes key;
+	char *owned;	    /* its bytes */
 	int64_t first, due; /* when it is compared as a whole */
 };
 
 struct suspects {
-	struct suspect *items;
+	struct suspect **items;
 	size_t count, room;
+	void *by_key;	     /* the same, as a tree of tsearch(3) */
 	int64_t quick_until; /* no comparison by length before, */
 	int64_t rest_until;  /* and none as a whole */
 };
