@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <sched.h>
 #include <sqlite3.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -247,6 +248,81 @@ static void save(const char *path, const char *data, size_t size)
 		fail("%s: close", path);
 }
 
+/* Waits for the lock as a store does. */
+static int wait_for_lock(void *arg, int times)
+{
+	(void)arg;
+	if (times < 20)
+		sched_yield();
+	else
+		usleep(times < 60 ? 50 : times < 80 ? 200 : 1000);
+	return 1;
+}
+
+static sqlite3_stmt *prepare(sqlite3 *db, const char *sql)
+{
+	sqlite3_stmt *statement;
+
+	if (sqlite3_prepare_v2(db, sql, -1, &statement, NULL))
+		fail("%s: %s", sql, sqlite3_errmsg(db));
+	return statement;
+}
+
+/* As append-for: what several mounts cost at least that append to a list each, or to one.  Each
+ * writer is a program, and of what a mount does it has the statements alone: the lock, the row
+ * behind the last one, a note for the others, the end. */
+static void work_rows_for(const char *path, const uint64_t *number)
+{
+	static const char make[] =
+		"PRAGMA journal_mode = WAL;"
+		"CREATE TABLE IF NOT EXISTS bare_rows (state_key INTEGER, item_index INTEGER, "
+		"state_data TEXT, created_at TEXT, updated_at TEXT, "
+		"PRIMARY KEY (state_key, item_index)) WITHOUT ROWID;"
+		"CREATE TABLE IF NOT EXISTS bare_note (n INTEGER PRIMARY KEY, mount INTEGER, "
+		"what INTEGER, ino INTEGER, flags INTEGER, first_index INTEGER, session TEXT, "
+		"key TEXT, pid INTEGER, at INTEGER)";
+	const uint64_t begin = number[1] * 1000000, end = begin + number[2] * 1000000;
+	char *line = need(malloc(number[0] + 64));
+	uint64_t count = 0, longest = 0, before, after;
+	sqlite3_stmt *statement[4];
+	sqlite3 *db;
+
+	if (sqlite3_open(path, &db) || sqlite3_busy_handler(db, wait_for_lock, NULL))
+		fail("%s: %s", path, sqlite3_errmsg(db));
+	execute(db, make);
+	execute(db, "PRAGMA synchronous = NORMAL");
+	statement[0] = prepare(db, "BEGIN IMMEDIATE");
+	statement[1] =
+		prepare(db, "INSERT INTO bare_rows SELECT ?1, coalesce(max(item_index) + 1, 0), "
+			    "?2, '2026-01-01 00:00:00', '2026-01-01 00:00:00' "
+			    "FROM bare_rows WHERE state_key = ?1");
+	statement[2] =
+		prepare(db, "INSERT INTO bare_note (mount, what, ino, flags, first_index, "
+			    "session, key, pid, at) VALUES (?1, 2, 3, 4, 5, 's', 'k', 6, 7)");
+	statement[3] = prepare(db, "COMMIT");
+	sqlite3_bind_int64(statement[1], 1, (sqlite3_int64)number[3]);
+	sqlite3_bind_int64(statement[2], 1, (sqlite3_int64)number[3]);
+	while (now() < begin)
+		usleep(100);
+	for (before = now(); before < end; before = after) {
+		const size_t size = line_make(line, number[0], count++);
+
+		sqlite3_bind_text(statement[1], 2, line, (int)size - 1, SQLITE_STATIC);
+		for (size_t i = 0; i < 4; i++)
+			if (sqlite3_step(statement[i]) != SQLITE_DONE ||
+			    sqlite3_reset(statement[i]))
+				fail("%s: %s", path, sqlite3_errmsg(db));
+		after = now();
+		if (after - before > longest)
+			longest = after - before;
+	}
+	for (size_t i = 0; i < 4; i++)
+		sqlite3_finalize(statement[i]);
+	sqlite3_close(db);
+	free(line);
+	printf("%" PRIu64 " %" PRIu64 "\n", count, longest / 1000);
+}
+
 static void work_save(const char *path, const uint64_t *number)
 {
 	char *data = document_make(number[0], 0);
@@ -462,6 +538,7 @@ static const struct {
 	{ "append-many", "SIZE COUNT PROCESSES", 3, work_append_many },
 	{ "append-for", "SIZE BEGIN MILLISECONDS", 3, work_append_for },
 	{ "rows", "SIZE COUNT EACH", 3, work_rows },
+	{ "rows-for", "SIZE BEGIN MILLISECONDS LIST", 4, work_rows_for },
 	{ "save", "SIZE COUNT", 2, work_save },
 	{ "replace", "SIZE COUNT", 2, work_replace },
 	{ "rewrite", "LINES COUNT", 2, work_rewrite },
