@@ -262,7 +262,8 @@ static int heed_note(void *arg, const struct backend_feed *feed)
 	return 0;
 }
 
-/* Another mount may have taken that in since, which its note says. */
+/* Where rows of the key have changed since: the log says so, or another mount that has taken that in
+ * says so by its note, or both. */
 int64_t changed_since(struct reconciling *reconciling, struct bytes session, struct bytes key)
 {
 	struct view *view = &reconciling->view;
@@ -270,7 +271,7 @@ int64_t changed_since(struct reconciling *reconciling, struct bytes session, str
 	struct backend_change change;
 
 	if (backend_change_find(view->backend, view->snapshot, session, key, &change) == 0)
-		return change.session.data ? change.first : INT64_MIN;
+		since.first = change.session.data ? change.first : INT64_MIN;
 	(void)backend_feed_list(view->backend, view->snapshot, heed_note, &since);
 	return since.first;
 }

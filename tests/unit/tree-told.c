@@ -34,6 +34,7 @@ static struct {
 	struct backend *store;
 	_Atomic bool commits;
 	_Atomic bool is_next; /* behind the next commit */
+	const char *then;     /* and then another program comes, or NULL */
 } neighbour;
 
 static void wait_for_neighbour(void)
@@ -48,6 +49,8 @@ static void neighbour_takes_in(void)
 {
 	neighbour.commits = true;
 	cr_assert_eq(tree_reconcile(neighbour.tree), 0);
+	if (neighbour.then)
+		sql_runs(neighbour.then);
 }
 
 static void meddle(enum moment moment)
@@ -258,23 +261,43 @@ SqliteStore(told, a_reader_goes_on_with_rows_from_behind_the_next_look)
 }
 
 /* ... and what another mount has taken in meanwhile is told as that says. */
-Test(told, rows_before_the_commit_that_another_mount_has_taken_in_behind_it)
+static void expect_told_by_neighbour(struct handle *begin_(void), const char *sql, const char *more,
+				     const char *then, const char *expected)
 {
 	struct handle *stream;
 
 	world_shared = true;
 	world_open(WORLD_SQLITE);
 	make_dir("s");
-	stream = follow_one();
+	stream = begin_();
 	neighbour.commits = true;
 	neighbour.store = world_join();
 	cr_assert_eq(tree_open(neighbour.store, &world_options, &neighbour.tree, NULL), 0);
 	neighbour.commits = false;
 	neighbour.is_next = true;
-	expect_told(stream, ROW(1, "[1]"), BEFORE_COMMIT, ROW(2, "[2]"), APPEND(1, 2, 3, null));
+	neighbour.then = then;
+	expect_told(stream, sql, BEFORE_COMMIT, more, expected);
 	cr_expect(neighbour.commits, "it was in between");
 	tree_close(neighbour.tree);
 	world_close();
+}
+
+Test(told, rows_before_the_commit_that_another_mount_has_taken_in_behind_it)
+{
+	expect_told_by_neighbour(follow_one, ROW(1, "[1]"), ROW(2, "[2]"), NULL,
+				 APPEND(1, 2, 3, null));
+}
+
+Test(told, rows_that_another_mount_has_taken_in_before_more_of_them_come)
+{
+	expect_told_by_neighbour(follow_one, ROW(1, "[1]"), ROW(2, "[2]"), ROW(3, "[3]"),
+				 APPEND(1, 2, 3, null) APPEND(3, 1, 4, 16));
+}
+
+Test(told, rows_of_a_new_key_that_another_mount_has_taken_in_before_more_of_them_come)
+{
+	expect_told_by_neighbour(follow, TWO_ROWS, ROW(2, "[2]"), ROW(3, "[3]"),
+				 SAVE(null, null) APPEND(0, 3, 3, null) APPEND(3, 1, 4, 16));
 }
 
 static void open_without_meddling(void)
