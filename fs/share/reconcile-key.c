@@ -262,8 +262,8 @@ static int heed_note(void *arg, const struct backend_feed *feed)
 	return 0;
 }
 
-/* Where rows of the key have changed since: the log says so, or another mount that has taken that in
- * says so by its note, or both. */
+/* Where rows of the key have changed since: the log says so, or the note of another mount that has
+ * taken that in, or both. */
 int64_t changed_since(struct reconciling *reconciling, struct bytes session, struct bytes key)
 {
 	struct view *view = &reconciling->view;
