@@ -205,12 +205,23 @@ static int64_t tree_driver_now(void)
 	return clock_now;
 }
 
+void __real_handles_publish_paused(struct tree *of, int64_t now);
+void __wrap_handles_publish_paused(struct tree *of, int64_t now);
+
+/* The tree's own thread, for which nobody pauses long enough, holds the locks of writers while it
+ * looks: what is published in a pause would not be. */
+void __wrap_handles_publish_paused(struct tree *of, int64_t now)
+{
+	(void)of;
+	(void)now;
+}
+
 static int tree_driver_pause(void)
 {
 	const int64_t pause = INT64_C(1001) * 1000000000;
 
 	clock_now += pause;
-	handles_publish_paused(tree, tick_now() + pause);
+	__real_handles_publish_paused(tree, tick_now() + pause);
 	return 0;
 }
 
