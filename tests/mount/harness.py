@@ -627,7 +627,8 @@ class Mount:
         done = tool(self.binary, "check", self.store, check=False)
         text = (done.stdout + done.stderr).decode("utf-8", "replace")
         if done.returncode != 0:
-            raise AssertionError(f"sessfs check ended with {done.returncode}: {text[-2000:]}")
+            text = text if len(text) < 4000 else f"{text[:2000]} … {text[-2000:]}"
+            raise AssertionError(f"sessfs check ended with {done.returncode}: {text}")
         if SANITIZER_REPORT.search(text):
             raise AssertionError(f"sessfs check reports: {text[-3000:]}")
         return text
