@@ -143,7 +143,8 @@ static int moving_plan(struct tree *tree, struct view *view, struct moving *movi
 		return -EIO;
 	if (kind_is_state(node->kind))
 		ghost = ghost_find(tree, node->session, node->key);
-	takes_rows = ghost && ghost_leaves_to(ghost, node);
+	/* Two that are exchanged take their own rows along, and no others. */
+	takes_rows = ghost && !exchange && ghost_leaves_to(ghost, node);
 	if (ghost)
 		r = ghost_end_begin(tree, view, ghost, ghost_rows_for(ghost, node, takes_rows),
 				    batch, &moving->ghost);

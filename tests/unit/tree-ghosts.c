@@ -284,6 +284,31 @@ static void (*const openings[])(const char *path) = {
 	open_mode, give_away, give_to_group, move_there, move_to_ordinary,
 };
 
+/* from: what is exchanged with a file that is no state file, and has the name of one that was. */
+static void exchange_ghost(const char *from, const char *content, const char *rows)
+{
+	save("s/g.jsonl", "[1]\n");
+	cr_assert_eq(unlinked("s/g.jsonl"), 0);
+	cr_assert_eq(make_file("s/g.jsonl", S_IFIFO | 0644), 0);
+	save(from, content);
+	cr_assert_eq(renamed(from, "s/g.jsonl", RENAME_EXCHANGE), 0);
+	cr_expect_str_eq(content_of("s/g.jsonl"), content, "from %s", from);
+	cr_expect_str_eq(rows_of("s", "g"), rows, "from %s", from);
+	world_settle();
+	cr_expect_str_eq(rows_of("s", "g"), rows, "from %s", from);
+	world_check();
+	cr_assert_eq(unlinked(from), 0);
+	cr_assert_eq(unlinked("s/g.jsonl"), 0);
+	world_settle();
+}
+
+EveryStore(ghosts, leave_nothing_to_who_is_exchanged_with_what_has_their_name)
+{
+	exchange_ghost("s/c", "torn", "");
+	exchange_ghost("s/c", "[2]\n[3]\n", "0=[2] 1=[3]");
+	exchange_ghost("s/l.jsonl", "[2]\n", "0=[2]");
+}
+
 EveryStore(ghosts, leave_nothing_to_who_makes_the_file_to_append_to_it)
 {
 	struct handle *handle;
