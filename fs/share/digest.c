@@ -412,6 +412,21 @@ static int digest_inode(struct digesting *digesting, struct inode *inode,
 	return r;
 }
 
+/* Another file may have the key of a ghost by now: a note of the key may be of one that has gone. */
+static int ghost_look(struct digesting *digesting, struct bytes session, struct bytes key)
+{
+	struct backend_node node;
+	int r = ghost_find(digesting->tree, session, key) ?
+			ASK(&digesting->view, node_find, session, key, &node) :
+			-ENOENT;
+
+	if (r < 0)
+		return r == -ENOENT ? 0 : r;
+	ghost_set_theirs(digesting->tree, session, key);
+	backend_node_done(&node);
+	return 0;
+}
+
 static int digest_node(struct digesting *digesting, const struct backend_feed *feed)
 {
 	struct inode *inode = inode_known(digesting->tree, feed->ino);
@@ -421,30 +436,13 @@ static int digest_node(struct digesting *digesting, const struct backend_feed *f
 	if (feed->session.data &&
 	    (feed->key.data ? digesting->tree->layout && feed->attributes : feed->bytes))
 		digesting->tree->ttls_changed = true;
-	/* Another file has the key of one that was removed here a moment ago. */
-	if (feed->moved && feed->session.data && feed->key.data && !inode)
-		ghost_set_theirs(digesting->tree, feed->session, feed->key);
 	if (!inode)
-		return 0;
+		return feed->moved && feed->key.data ?
+			       ghost_look(digesting, feed->session, feed->key) :
+			       0;
 	r = digest_inode(digesting, inode, feed);
 	inode_forget(digesting->tree, inode, 1);
 	return r;
-}
-
-/* Another file may have the key of a ghost by now. */
-static int ghost_look(struct digesting *digesting, const struct inode *inode)
-{
-	struct backend_node node;
-	int r;
-
-	if (inode->node.nlink)
-		return 0;
-	r = ASK(&digesting->view, node_find, inode->node.session, inode->node.key, &node);
-	if (r == 0) {
-		ghost_set_theirs(digesting->tree, inode->node.session, inode->node.key);
-		backend_node_done(&node);
-	}
-	return r == -ENOENT ? 0 : r;
 }
 
 /* Whatever is remembered may be wrong, and names that the kernel has may lead elsewhere. */
@@ -458,7 +456,9 @@ static int digest_anything(struct digesting *digesting)
 		/* Claims go with a lease. */
 		if (all.inode[i]->claimed)
 			batch_claim(&digesting->claims, all.inode[i]->ino);
-		r = inode_is_state(all.inode[i]) ? ghost_look(digesting, all.inode[i]) : 0;
+		if (inode_is_state(all.inode[i]) && !all.inode[i]->node.nlink)
+			r = ghost_look(digesting, all.inode[i]->node.session,
+				       all.inode[i]->node.key);
 		if (r == 0)
 			r = digest_inode(digesting, all.inode[i], &anything);
 	}

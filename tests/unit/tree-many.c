@@ -796,6 +796,30 @@ ParameterizedTest(const int *kind, many, what_is_trashed_elsewhere_is_written_fo
 	unlink_what_is_written(*kind, true);
 }
 
+/* What another mount deletes of its trash has the key of a file that was unlinked here a moment ago,
+ * and is not another file of that key. */
+ParameterizedTestParameters(many, a_key_is_not_taken_by_what_is_purged_elsewhere)
+{
+	return every_kind();
+}
+
+ParameterizedTest(const int *kind, many, a_key_is_not_taken_by_what_is_purged_elsewhere,
+		  .init = keep_removed)
+{
+	many_open(*kind, 2);
+	ON(1) save("s/l.jsonl", "[0]\n");
+	ON(1) cr_expect_eq(unlinked("s/l.jsonl"), 0);
+	many_settle();
+	ON(1) purged = last_trashed();
+	ON(0) save("s/l.jsonl", "[1]\n");
+	ON(0) cr_expect_eq(unlinked("s/l.jsonl"), 0);
+	ON(1) purge();
+	ON(0) cr_expect_eq(looked_up("s/l.jsonl"), -ENOENT);
+	many_settle();
+	cr_expect_str_eq(keys(), "");
+	many_close();
+}
+
 Many(a_key_that_was_unlinked_elsewhere_begins_empty)
 {
 	ON(0) save("s/l.jsonl", "1\n2\n");
