@@ -412,7 +412,7 @@ static int digest_inode(struct digesting *digesting, struct inode *inode,
 	return r;
 }
 
-/* Another file may have the key of a ghost by now: a note of the key may be of one that has gone. */
+/* Another file may have the key of a ghost by now: the note may be of one that has gone. */
 static int ghost_look(struct digesting *digesting, struct bytes session, struct bytes key)
 {
 	struct backend_node node;

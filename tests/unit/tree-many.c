@@ -796,8 +796,8 @@ ParameterizedTest(const int *kind, many, what_is_trashed_elsewhere_is_written_fo
 	unlink_what_is_written(*kind, true);
 }
 
-/* What another mount deletes of its trash has the key of a file that was unlinked here a moment ago,
- * and is not another file of that key. */
+/* What another mount deletes of its trash has the key of a file that was unlinked here a moment
+ * ago, and is not another file of that key. */
 ParameterizedTestParameters(many, a_key_is_not_taken_by_what_is_purged_elsewhere)
 {
 	return every_kind();
