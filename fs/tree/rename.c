@@ -155,7 +155,7 @@ static int moving_plan(struct tree *tree, struct view *view, struct moving *movi
 	if (inode->node.kind == node->kind && (exchange || (!takes_over && !takes_rows)))
 		return relocations_add(&moving->files, &inode->node, node);
 	return move_content(tree, view, moving,
-			    exchange || !(over || takes_rows) ||
+			    exchange || !(takes_over || takes_rows) ||
 				    (bytes_equal(inode->node.session, node->session) &&
 				     bytes_equal(inode->node.key, node->key)),
 			    batch);

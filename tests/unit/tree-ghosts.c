@@ -309,6 +309,21 @@ EveryStore(ghosts, leave_nothing_to_who_is_exchanged_with_what_has_their_name)
 	exchange_ghost("s/l.jsonl", "[2]\n", "0=[2]");
 }
 
+/* What is renamed over a fifo that has their name, and may be read by more, has a row as they had. */
+EveryStore(ghosts, take_no_row_along_that_who_has_their_name_has_too)
+{
+	const struct stat secret = { .st_mode = 0600 };
+
+	save("s/g.jsonl", "[1]\n[2]\n");
+	cr_assert_eq(set_attr("s/g.jsonl", &secret, TREE_SET_MODE), 0);
+	cr_assert_eq(unlinked("s/g.jsonl"), 0);
+	cr_assert_eq(make_file("s/g.jsonl", S_IFIFO | 0644), 0);
+	save("s/c", "[1]\n[3]\n");
+	cr_assert_eq(renamed("s/c", "s/g.jsonl", 0), 0);
+	cr_expect_str_eq(rows_of("s", "g"), "0=[1] 1=[3]");
+	cr_expect_str_eq(content_of("s/g.jsonl"), "[1]\n[3]\n");
+}
+
 EveryStore(ghosts, leave_nothing_to_who_makes_the_file_to_append_to_it)
 {
 	struct handle *handle;

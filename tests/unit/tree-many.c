@@ -820,6 +820,21 @@ ParameterizedTest(const int *kind, many, a_key_is_not_taken_by_what_is_purged_el
 	many_close();
 }
 
+Many(a_file_that_gets_the_name_of_one_that_was_unlinked_elsewhere_has_all_its_rows)
+{
+	ON(0) save("s/l.jsonl", "[1]\n[2]\n");
+	ON(1) cr_expect_str_eq(content_of("s/l.jsonl"), "[1]\n[2]\n");
+	ON(0) cr_expect_eq(unlinked("s/l.jsonl"), 0);
+	ON(1) cr_expect_eq(make_file("s/l.jsonl", S_IFIFO | 0644), 0);
+	ON(1) save("s/c", "[1]\n[3]\n");
+	ON(1) cr_expect_eq(renamed("s/c", "s/l.jsonl", 0), 0);
+	many_settle();
+	for (int mount = 0; mount < 2; mount++) {
+		ON(mount) cr_expect_str_eq(rows_of("s", "l"), "0=[1] 1=[3]");
+		cr_expect_str_eq(content_of("s/l.jsonl"), "[1]\n[3]\n");
+	}
+}
+
 Many(a_key_that_was_unlinked_elsewhere_begins_empty)
 {
 	ON(0) save("s/l.jsonl", "1\n2\n");
