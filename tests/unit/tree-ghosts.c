@@ -309,7 +309,7 @@ EveryStore(ghosts, leave_nothing_to_who_is_exchanged_with_what_has_their_name)
 	exchange_ghost("s/l.jsonl", "[2]\n", "0=[2]");
 }
 
-/* What is renamed over a fifo that has their name, and may be read by more, has a row as they had. */
+/* What is renamed over a fifo of their name may be read by more, and has a row that they had. */
 EveryStore(ghosts, take_no_row_along_that_who_has_their_name_has_too)
 {
 	const struct stat secret = { .st_mode = 0600 };

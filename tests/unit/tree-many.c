@@ -835,6 +835,23 @@ Many(a_file_that_gets_the_name_of_one_that_was_unlinked_elsewhere_has_all_its_ro
 	}
 }
 
+Many(a_directory_that_gets_the_name_of_one_that_was_removed_elsewhere_has_all_its_rows)
+{
+	ON(0) make_dir("t");
+	ON(0) save("t/l.jsonl", "[1]\n[2]\n");
+	ON(1) cr_expect_str_eq(content_of("t/l.jsonl"), "[1]\n[2]\n");
+	ON(0) cr_expect_eq(unlinked("t/l.jsonl"), 0);
+	ON(0) cr_expect_eq(removed_dir("t"), 0);
+	ON(1) make_dir("u");
+	ON(1) save("u/l.jsonl", "[3]\n");
+	ON(1) cr_expect_eq(renamed("u", "t", 0), 0);
+	many_settle();
+	for (int mount = 0; mount < 2; mount++) {
+		ON(mount) cr_expect_str_eq(rows_of("t", "l"), "0=[3]");
+		cr_expect_str_eq(content_of("t/l.jsonl"), "[3]\n");
+	}
+}
+
 Many(a_key_that_was_unlinked_elsewhere_begins_empty)
 {
 	ON(0) save("s/l.jsonl", "1\n2\n");
