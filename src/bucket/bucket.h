@@ -88,6 +88,7 @@ int layout_turn(const struct bucket_layout *layout, const char *from, bool to_pa
  * is done but to name it.
  */
 enum { SYNC_STAMP = S3_ETAG + 24 };
+#define PART_BAD "bad"
 
 enum move {
 	MOVE_NONE,
@@ -105,11 +106,14 @@ struct part {
 	char now[SYNC_STAMP], known[SYNC_STAMP];
 	char digest[DIGEST_TEXT]; /* of the lines in the file, then */
 	int64_t lines;
+	/* An object that is not what the file has, or that no file can have: its stamp when it was
+	 * fetched, and its digest or PART_BAD. */
+	char seen[SYNC_STAMP], shows[DIGEST_TEXT];
 	struct bytes here; /* if is_here */
 	/* The last one about it: its data is the object as the file has it, if fetched; why says
 	 * that it is left out, or what ends all. */
 	struct s3_request asked;
-	bool is_here, fetched;
+	bool is_here, fetched, is_news; /* what was seen is to be kept in mind */
 	enum move move;
 };
 
@@ -146,6 +150,7 @@ struct sync {
 	char file[64];	 /* that keeps what was last the same */
 	struct buf news; /* lines for it */
 	int64_t lines;	 /* in it */
+	unsigned told;	 /* sentences in this round */
 };
 
 /* Finds out the layout of the bucket, compares and brings over once; may be called again.  0, or
@@ -153,8 +158,11 @@ struct sync {
 int sync_run(struct sync *sync);
 void sync_close(struct sync *sync);
 
+/* A sentence that no round before has said, and one more to be counted. */
+int sync_say(struct sync *sync, uint64_t *count, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
 /* A part is the same on both sides now; with an empty known, both are gone.  The stamp is that of
- * its file. */
+ * its file; NULL: it is not the same, but was seen. */
 int sync_keep(struct sync *sync, const struct part *part, const char *stamp);
 /* What was not changed has the same stamp: "SIZE TIME" of a file, "SIZE ETAG" of an object.  "": it
  * is not there, or no file.  st may be NULL. */

@@ -31,14 +31,14 @@ int cmd_judge_bucket(const struct command *command, const char *operand, const v
 			    operand);
 }
 
-/* What was done; nothing, only if that is to be told, too. */
+/* What was done; nothing new, only if that is to be told, too. */
 static void report(struct sync *sync, bool always)
 {
 	struct copier *copier = &sync->copier;
-	uint64_t did = copier->failed;
+	uint64_t did = sync->told;
 
 	for (size_t i = COPIER_UNCHANGED + 1; i < COPIER_DIDS; i++)
-		did += copier->did[i];
+		did += i == COPIER_CONFLICTS ? 0 : copier->did[i];
 	if (always || did)
 		cmd_report_copied(copier, sync->up ? "not exported" : "not imported");
 	fflush(stdout);
@@ -72,7 +72,9 @@ int cmd_sync_run(struct sync *sync, struct options *options, char **operands, bo
 	 * again. */
 	while (sync->watch && !stop_wanted() && (r == 0 || r == -EIO)) {
 		nanosleep(&pause, NULL);
-		r = stop_wanted() ? 0 : sync_run(sync);
+		if (stop_wanted())
+			break;
+		r = sync_run(sync);
 		if (r == 0)
 			report(sync, false);
 	}

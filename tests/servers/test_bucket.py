@@ -670,6 +670,62 @@ def test_bad_objects_are_left_out_with_a_sentence_and_the_rest_comes(box):
         assert not {manager.key("s", 7), manager.key("s", "x")} & set(place.bucket), "not sent"
 
 
+def test_what_is_left_out_is_fetched_once_and_named_once_in_each_command(box):
+    with place_of(box) as place:
+        manager = Manager(place.bucket)
+        manager.session("s", 2)
+        bad, name = manager.key("s", 5), f"/session_{'x' * 300}/session.json"
+        place.bucket[bad] = Object(b"{no json")
+        place.bucket[name] = Object(b"{}")
+        place.bucket["/session_big/session.json"] = Object(b"{}")
+        place.bucket["/session_big/session.json"].size = 5 << 30
+        place.put(f"session_s/{MESSAGES}/message_7.json", b"{not yet")
+        manager.message("s", 8, text="there")
+        place.put(f"session_s/{MESSAGES}/message_8.json", b'{"here": 8}')
+        for verb, words in (("import", ("_5.json: it is not JSON", name[1:] + ": no file can",
+                                        "larger than 256 MiB", "_8.json: it has changed here")),
+                            ("export", (name[1:] + ": no file can", "_7.json: its file is not JSON",
+                                        "_8.json: it has"))):
+            for again in range(2):
+                place.operations()
+                watcher = subprocess.Popen(
+                    [box.program, verb, "--layout=strands", "--watch", "--every=1s", place.store,
+                     "s3://b"], env=place.environment(), stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE)
+                eventually(lambda: place.server.count("LIST") > 3, "some rounds")
+                asked = collections.Counter(r.key for r in place.server.requests
+                                            if r.operation == "GET")
+                same(asked[bad], 0 if again or verb == "export" else 1, f"{verb}: {asked}")
+                manager.message("s", 20 + 2 * again + (verb == "export"))
+                if verb == "export":
+                    place.put(f"session_s/{MESSAGES}/message_{30 + again}.json", b"{}")
+                    eventually(lambda: manager.key("s", 30 + again) in place.bucket, "it goes on")
+                else:
+                    eventually(lambda: f"message_{20 + 2 * again}" in place.do(
+                        "ls", place.store, f"session_s/{MESSAGES}"), "it goes on")
+                watcher.send_signal(signal.SIGTERM)
+                told, said = (text.decode() for text in watcher.communicate())
+                for word in words:
+                    same(said.count(word), 1, f"{verb}, run {again}: {word!r} in {said}")
+                same(len(told.splitlines()), 2, told)
+        # It is good now, and the next one is bad.
+        place.bucket[bad] = Object(b'{"json": 1}')
+        place.bucket[manager.key("s", 6)] = Object(b"{nor this")
+        said = place.take(status=1)
+        assert "_6.json: it is not JSON" in said and "_5.json" not in said, said
+        same(place.files()[f"session_s/{MESSAGES}/message_5.json"], b'{"json": 1}', "the file")
+        del place.bucket[manager.key("s", 6)]
+        assert "_6.json" not in place.take(status=1), "it is gone"
+        place.bucket[manager.key("s", 6)] = Object(b"{nor this")
+        place.take(status=1)
+        # What never came is not deleted there, and its name is free here.
+        place.send("--delete", status=1)
+        assert manager.key("s", 6) in place.bucket
+        place.put(f"session_s/{MESSAGES}/message_6.json", b'{"here": 6}')
+        assert "_6.json: it is not JSON" in place.send(status=1)
+        same(place.bucket[manager.key("s", 6)].data, b"{nor this", "the object")
+
+
 def test_a_list_that_ends_too_early_is_none_although_its_answer_is_whole(box):
     with place_of(box) as place:
         Manager(place.bucket).session("s", 3)
