@@ -56,7 +56,7 @@ struct bucket_layout {
 	const char *name, *help;
 	const char *without[2]; /* what a base may be without a prefix, the second one or NULL, */
 	const char *behind;	/* and with one, if more stands behind it; or NULL */
-	bool joined;		/* a slash stands behind any prefix, as its client writes it */
+	bool joined; /* instead: the prefix without slashes around it, or all of it, and a slash */
 	/* The variable s or S is the session.  Only those with capital letters may have slashes; n
 	 * is a number. */
 	struct {

@@ -143,7 +143,7 @@ def test_another_server_takes_sessions_and_backups_and_gives_them_back(box):
                 for number in range(60):
                     manager.session(f"s{number}", 20)
                 for key, found_object in objects.items():
-                    path = os.path.join(box.folder, "source", key[1:])
+                    path = os.path.join(box.folder, "source", key)
                     os.makedirs(os.path.dirname(path), exist_ok=True)
                     write(path, found_object.data)
                 place.do("import", place.store, os.path.join(box.folder, "source"))
