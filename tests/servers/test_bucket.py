@@ -825,6 +825,82 @@ def test_credentials_come_from_files_and_tokens_and_are_seen_nowhere(box):
         assert "pass@" not in said, said
 
 
+PLAIN = "aws_access_key_id = {0}\naws_secret_access_key = {1}\n"
+
+
+def test_credentials_and_the_region_are_looked_for_in_the_order_of_awss_own_tools(box):
+    """What was signed with, by what is in the environment, ~/.aws/credentials and ~/.aws/config;
+    WEB stands for a key that a token was exchanged for."""
+    with place_of(box) as place:
+        Manager(place.bucket).session("s", 1)
+        token = box.new_path("token")
+        write(token, b"a.web/token+1\n")
+        for key in ("ENV", "SHARED", "CONFIG", "OTHER"):
+            place.server.keys[key] = (bucket.SECRET, None)
+        place.server.keys["TOKEN"] = (bucket.SECRET, "t")
+        secret, url = bucket.SECRET, place.server.url
+        env = {"AWS_ACCESS_KEY_ID": "ENV", "AWS_SECRET_ACCESS_KEY": secret}
+        web = {"AWS_WEB_IDENTITY_TOKEN_FILE": token, "AWS_ROLE_ARN": "arn:aws:iam::1:role/x"}
+        keys = {key: PLAIN.format(key, secret) for key in place.server.keys}
+        shared, config = f"[default]\n{keys['SHARED']}", f"[default]\n{keys['CONFIG']}"
+        web_config = f"web_identity_token_file = {token}\nrole_arn = arn:aws:iam::1:role/y\n"
+        other = f"[profile other]\n{keys['OTHER']}region = eu-west-3\n"
+        use = {"AWS_PROFILE": "other"}
+        for given, in_shared, in_config, key, region in (
+                (env, shared, config, "ENV", None),
+                (env | web | use, shared, other, "ENV", "eu-west-3"),
+                (web, shared, config, "WEB", None),
+                ({}, shared, f"[default]\n{web_config}", "WEB", None),
+                ({}, shared + web_config, "", "WEB", None),
+                (use, shared, other + web_config, "WEB", "eu-west-3"),
+                ({}, shared, config, "SHARED", None),
+                ({}, shared, config + "aws_session_token = not of these keys\n", "SHARED", None),
+                ({}, f"[default]\n{keys['TOKEN']}aws_session_token = t\n", "", "TOKEN", None),
+                (use, "[other]\n" + keys["SHARED"], other, "SHARED", "eu-west-3"),
+                (use, shared, other, "OTHER", "eu-west-3"),
+                (use, shared, other.replace("other]", '"other" ]'), "OTHER", "eu-west-3"),
+                (use, shared, "[other]\n" + keys["CONFIG"] + other, "OTHER", "eu-west-3"),
+                ({}, "", config.replace("[", "[profile "), "CONFIG", None),
+                ({}, shared, "[default]\ns3 =\n  region = x\n  endpoint_url = http://x\n"
+                 "region = eu-west-1\n[profile x]\nregion = y\n", "SHARED", "eu-west-1"),
+                ({}, "[default]\n  " + keys["SHARED"].replace("\n", "\n  "),
+                 "\r\n[default]\r\nregion=eu-west-1 \r\n", "SHARED", "eu-west-1"),
+                (env | {"AWS_DEFAULT_REGION": "a-1"}, "", other + "[default]\nregion=b-1", "ENV",
+                 "a-1"),
+                (env | {"AWS_DEFAULT_REGION": "a-1", "AWS_REGION": "c-1"}, "", "", "ENV", "c-1"),
+                (env | {"AWS_DEFAULT_REGION": "", "AWS_REGION": ""}, "", "[default]\nregion=b-1",
+                 "ENV", "b-1")):
+            what = f"{given} {in_shared!r} {in_config!r}"
+            folder = os.path.join(box.new_folder("home"), ".aws")
+            os.mkdir(folder)
+            write(os.path.join(folder, "credentials"), in_shared.encode())
+            write(os.path.join(folder, "config"), in_config.encode())
+            place.server.region = region or "us-east-1"
+            place.operations()
+            place.take(env={name: value for name, value in place.environment().items()
+                            if not name.startswith("AWS_")}
+                       | {"HOME": os.path.dirname(folder), "AWS_ENDPOINT_URL": url} | given)
+            signed = place.server.requests[-1].headers["authorization"]
+            found = re.search(r"Credential=([^/]+)/", signed)[1]
+            same("WEB" if found.startswith("ASIA") else found, key, what)
+        said = place.take(status=1, env=place.environment(AWS_SECRET_ACCESS_KEY=""))
+        assert "no AWS_SECRET_ACCESS_KEY beside it" in said, said
+        # Other files, and what is said beats all.
+        for name, text in (("shared", shared), ("config", other)):
+            write(os.path.join(box.folder, name), text.encode())
+        place.server.region = "d-1"
+        place.take("--region=d-1", env=place.environment(
+            AWS_SHARED_CREDENTIALS_FILE=os.path.join(box.folder, "shared"), AWS_PROFILE="other",
+            AWS_CONFIG_FILE=os.path.join(box.folder, "config"), AWS_ACCESS_KEY_ID=""))
+        same("Credential=OTHER/" in place.server.requests[-1].headers["authorization"], True, "")
+        # Who asks for a role has a name.
+        for name, more in (("sessfs", {}), ("me", {"AWS_ROLE_SESSION_NAME": "me"})):
+            place.operations()
+            place.take(env=place.environment(AWS_ACCESS_KEY_ID="", AWS_ENDPOINT_URL_STS=url, **web,
+                                             **more))
+            same(f"RoleSessionName={name}&" in place.server.requests[0].body.decode(), True, name)
+
+
 def test_no_dump_of_the_process_has_the_secret(box):
     with place_of(box) as place:
         Manager(place.bucket).session("s", 1)
