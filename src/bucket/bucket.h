@@ -136,7 +136,8 @@ struct task {
 struct sync {
 	struct copier copier; /* what is told and counted; did: of the objects */
 	const struct bucket *bucket;
-	const struct bucket_layout *layout; /* NULL: find out */
+	const struct bucket_layout *layout; /* and base: by layout_find() */
+	struct buf base;		    /* where keys of it begin in the bucket */
 	struct access *access;		    /* NULL: there is no store yet, in a dry run */
 	uint64_t store_layouts;
 	const char *glob; /* of the sessions that count; NULL: all */
@@ -145,7 +146,6 @@ struct sync {
 	int64_t every;		 /* nanoseconds from one round to the next; 0: the default */
 	struct s3_options where; /* the bucket */
 	/* Of sync.c: */
-	struct buf base; /* where keys of it begin in the bucket */
 	struct rows rows;
 	char file[64];	 /* that keeps what was last the same */
 	struct buf news; /* lines for it */
@@ -153,8 +153,8 @@ struct sync {
 	unsigned told;	 /* sentences in this round */
 };
 
-/* Finds out the layout of the bucket, compares and brings over once; may be called again.  0, or
- * -errno after a sentence (but -EINTR says nothing): the rest is not done. */
+/* Compares and brings over once; may be called again.  0, or -errno after a sentence (but -EINTR
+ * says nothing): the rest is not done. */
 int sync_run(struct sync *sync);
 void sync_close(struct sync *sync);
 

@@ -384,16 +384,13 @@ static int take_task(struct batch *batch)
 	return batch->count < BATCH && batch->held < HELD_MAX ? 0 : run_batch(batch);
 }
 
-/* The layout, the base, and the file of what is kept. */
-static int find_layout(struct sync *sync)
+/* The layout as the store has it, and the file of what is kept. */
+static int name_file(struct sync *sync)
 {
 	_cleanup_(freep) char *where = NULL;
 	char digest[DIGEST_TEXT];
 	uint64_t claude = 0;
-	int r = layout_find(sync->bucket, &sync->layout, &sync->base);
 
-	if (r < 0)
-		return r;
 	layouts_parse("claude", &claude);
 	if (sync->layout == &bucket_layouts[BUCKET_CLAUDE] && sync->store_layouts & claude)
 		sync->layout = &bucket_layouts[BUCKET_LAYOUTS];
@@ -418,7 +415,7 @@ int sync_run(struct sync *sync)
 	memset(copier->did, 0, sizeof(copier->did));
 	copier->failed = copier->bytes = copier->left = sync->told = 0;
 	progress_begin(&copier->progress, verb, "file");
-	r = *sync->file ? 0 : find_layout(sync);
+	r = *sync->file ? 0 : name_file(sync);
 	if (r == 0)
 		r = look_at_both(sync);
 	if (r == 0 && rows_ask(rows, COUNT, NULL) == 1) {

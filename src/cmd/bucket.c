@@ -57,6 +57,13 @@ int cmd_sync_run(struct sync *sync, struct options *options, char **operands, bo
 	stop_watch();
 	if (bucket_open(operands[1], &sync->where, &bucket) < 0)
 		return CMD_FAILED;
+	/* A server that is away for a while is asked again; before it has answered, no store is
+	 * made. */
+	while ((r = layout_find(&bucket, &sync->layout, &sync->base)) == -EIO && sync->watch &&
+	       !stop_wanted())
+		nanosleep(&pause, NULL);
+	if (r < 0)
+		return CMD_FAILED;
 	if (!sync->dry || sync->up || !backend_has_path(store) || access(store, F_OK) == 0)
 		if (store_open(store, flags, options, &files) < 0 ||
 		    cmd_read_layouts(store, options, &sync->store_layouts) < 0)
@@ -68,8 +75,7 @@ int cmd_sync_run(struct sync *sync, struct options *options, char **operands, bo
 					.list.json = json };
 	r = sync_run(sync);
 	report(sync, r == 0);
-	/* Round after round until a signal comes.  A server that is away for a while is asked
-	 * again. */
+	/* Round after round until a signal comes. */
 	while (sync->watch && !stop_wanted() && (r == 0 || r == -EIO)) {
 		nanosleep(&pause, NULL);
 		if (stop_wanted())

@@ -412,6 +412,7 @@ def test_objects_that_strands_adds_are_files_within_a_round_and_the_other_way_ro
         manager.session("s", 1)
         mount = box.mount(store=place.store)
         for verb in (["import"], ["export", "--layout=strands"]):
+            place.server.fault(lambda request: True, status=503, times=3)  # at the start
             watcher = subprocess.Popen([box.program, *verb, "--watch", "--every=1s", mount.store,
                                         "s3://b"], env=place.environment(AWS_MAX_ATTEMPTS="2"),
                                        stdout=subprocess.PIPE)
@@ -659,6 +660,9 @@ def test_bad_buckets_get_a_sentence_each_and_nothing_half_done(box):
         refused("endpoint", AWS_ENDPOINT_URL_S3="ftp://x")
         refused("no credentials", AWS_ACCESS_KEY_ID="")
         same(set(place.operations()) - {"LIST", "HEAD"}, set(), "what was asked")
+        place.server.buckets["empty"]
+        refused("name the prefix", verb=lambda **named: place.take(url="s3://empty", **named))
+        same(os.path.exists(place.store), False, "no store was made")
         assert "no bucket" in place.do("import", place.store, "s3:///x", status=1)
         for url in ("s3://b/x?y", "s3://B!"):
             place.do("import", place.store, url, status=1)
