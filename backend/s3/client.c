@@ -204,7 +204,8 @@ static int client_open(const struct s3_options *options, struct s3 **ret_s3, con
 	s3->stopped = options->stopped;
 	s3->ca = setting("AWS_CA_BUNDLE");
 	s3->bucket = options->bucket;
-	s3->region = options->region ? strdup(options->region) : environment("AWS_REGION");
+	s3->region = options->region && *options->region ? strdup(options->region) :
+							   environment("AWS_REGION");
 	if (!s3->region)
 		s3->region = environment("AWS_DEFAULT_REGION");
 	if (!s3->region)

@@ -6,6 +6,7 @@
  * to date with a store. */
 
 #include <semaphore.h>
+#include <stdatomic.h>
 
 #include "backend/base/digest.h"
 #include "backend/s3/s3.h"
@@ -147,10 +148,11 @@ struct sync {
 	struct s3_options where; /* the bucket */
 	/* Of sync.c: */
 	struct rows rows;
-	char file[64];	 /* that keeps what was last the same */
-	struct buf news; /* lines for it */
-	int64_t lines;	 /* in it */
-	unsigned told;	 /* sentences in this round */
+	char file[64];	    /* that keeps what was last the same */
+	struct buf news;    /* lines for it */
+	int64_t lines;	    /* in it */
+	atomic_uint denied; /* objects, one after the other */
+	unsigned told;	    /* sentences in this round */
 };
 
 /* Compares and brings over once; may be called again.  0, or -errno after a sentence (but -EINTR
@@ -158,9 +160,8 @@ struct sync {
 int sync_run(struct sync *sync);
 void sync_close(struct sync *sync);
 
-/* A sentence that no round before has said, and one more to be counted. */
-int sync_say(struct sync *sync, uint64_t *count, const char *format, ...)
-	__attribute__((format(printf, 3, 4)));
+/* Counts, and says a sentence, which is taken over, unless a round before has said it. */
+int sync_say(struct sync *sync, uint64_t *count, char *sentence);
 /* A part is the same on both sides now; with an empty known, both are gone.  The stamp is that of
  * its file; NULL: it is not the same, but was seen. */
 int sync_keep(struct sync *sync, const struct part *part, const char *stamp);

@@ -13,7 +13,10 @@
 #include "src/exchange/document.h"
 #include "src/exchange/import.h"
 
-enum { BLOCK = 256 << 10 };
+enum {
+	BLOCK = 256 << 10,
+	DENIED_MOST = S3_LANES, /* objects that may not be read, before nothing is asked any more */
+};
 #define PART_LATEST INT64_C(9999999999999) /* of 13 digits */
 
 static const char not_json[] = "it is not JSON of this layout";
@@ -95,6 +98,10 @@ static int part_ask(struct task *task, struct part *part, struct s3_request requ
 	snprintf(part->now, SYNC_STAMP, "%" PRIu64 " %s", asked->size, asked->etag);
 	if (r < 0)
 		*part->now = '\0';
+	if (r != -EPERM)
+		task->sync->denied = 0;
+	else if (!asked->body.size && ++task->sync->denied <= DENIED_MOST)
+		r = 1;
 	return r == -ENOENT || r == -EFBIG || r == -EINVAL ? 1 : r;
 }
 
@@ -360,8 +367,8 @@ static int write_local(struct task *task)
 	else if (stays && import_is_view(&writer, task->path) == 1)
 		why = "it has the name of a view, so it is not imported";
 	if (why)
-		r = sync_say(sync, &sync->copier.failed, "%s: %s: %s", sync->copier.store,
-			     task->path, why);
+		r = sync_say(sync, &sync->copier.failed,
+			     str_printf("%s: %s: %s", sync->copier.store, task->path, why));
 	if (r < 0 || why)
 		return r < 0 ? r : 1;
 	entry.data = buf_bytes(&content);
@@ -395,9 +402,9 @@ static int part_finish(struct task *task, struct part *part, bool is_last)
 	sync->copier.bytes += part->move == MOVE_BRING ? here.size : 0;
 	if (part->move == MOVE_CONFLICT)
 		r = sync_say(sync, &sync->copier.did[COPIER_CONFLICTS],
-			     "s3://%s/%s: it has changed here and in the bucket; nothing was "
-			     "overwritten",
-			     sync->bucket->name, part->key.data);
+			     str_printf("s3://%s/%s: it has changed here and in the bucket; "
+					"nothing was overwritten",
+					sync->bucket->name, part->key.data));
 	if (r == 0 && part->is_news && !sync->dry)
 		r = sync_keep(sync, part, NULL);
 	if (sync->dry && words[part->move])
@@ -432,7 +439,7 @@ int task_finish(struct task *task)
 		settled &= part->move != MOVE_NONE && part->move != MOVE_CONFLICT;
 		why = part->asked.why ? part->asked.why : why;
 		if (part->asked.why && !task->error)
-			r = sync_say(sync, &sync->copier.failed, "%s", why);
+			r = sync_say(sync, &sync->copier.failed, strdup(why));
 	}
 	if (task->error)
 		return say_why(why, task->error);

@@ -13,7 +13,6 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <pthread.h>
-#include <stdatomic.h>
 #include <stdio.h>
 
 #include "backend/base/array.h"
@@ -73,25 +72,16 @@ static const char *const texts[ROWS_TEXTS] = {
 		"SELECT printf('%s\t%s\t%s\t-1\t\n', key, seen, shows) FROM entry WHERE now = seen",
 };
 
-int sync_say(struct sync *sync, uint64_t *count, const char *format, ...)
+int sync_say(struct sync *sync, uint64_t *count, char *sentence)
 {
-	_cleanup_(freep) char *sentence = NULL;
-	va_list args;
-	int r, size;
+	_cleanup_(freep) char *said = sentence;
+	int r = said ? ROWS_ASK(&sync->rows, TELL, rows_text(said)) : -ENOMEM;
 
-	va_start(args, format);
-	size = vasprintf(&sentence, format, args);
-	va_end(args);
-	if (size < 0) {
-		sentence = NULL;
-		return -ENOMEM;
-	}
 	++*count;
-	r = ROWS_ASK(&sync->rows, TELL, rows_text(sentence));
 	if (r < 0 || !sqlite3_changes(sync->rows.db))
 		return r;
 	sync->told++;
-	log_error("%s", sentence);
+	log_error("%s", said);
 	return 0;
 }
 
@@ -104,9 +94,11 @@ static int add(struct sync *sync, const char *name, bool is_object, const char *
 	int r = layout_turn(sync->layout, name, is_object, sync->glob, &to);
 
 	if (r == -EINVAL)
-		return sync_say(sync, &sync->copier.failed, "%s: %s, so it is left out", name,
-				is_object ? "no file can have this name" :
-					    "the layout has another meaning for this name");
+		return sync_say(sync, &sync->copier.failed,
+				str_printf("%s: %s, so it is left out", name,
+					   is_object ?
+						   "no file can have this name" :
+						   "the layout has another meaning for this name"));
 	sync->copier.left += r == 0 && (is_object || sync->up);
 	if (r > 0)
 		r = ROWS_ASK(&sync->rows, ADD, rows_text(is_object ? to.data : name),

@@ -658,6 +658,7 @@ def test_bad_buckets_get_a_sentence_each_and_nothing_half_done(box):
         refused("no right", verb=restore)
         place.server.denied = set()
         refused("endpoint", AWS_ENDPOINT_URL_S3="ftp://x")
+        place.take("--region=", "-n")
         refused("no credentials", AWS_ACCESS_KEY_ID="")
         same(set(place.operations()) - {"LIST", "HEAD"}, set(), "what was asked")
         place.server.buckets["empty"]
@@ -702,6 +703,26 @@ def test_bad_objects_are_left_out_with_a_sentence_and_the_rest_comes(box):
         said = place.send(status=1)
         assert "message_7.json: its file is not JSON" in said, said
         assert not {manager.key("s", 7), manager.key("s", "x")} & set(place.bucket), "not sent"
+
+
+def test_an_object_that_may_not_be_read_is_named_and_the_rest_comes_unless_that_is_none(box):
+    with place_of(box) as place:
+        manager = Manager(place.bucket)
+        manager.session("s", 60)
+        denied = [manager.key("s", 7)]
+        place.server.fault(lambda r: r.operation == "GET" and (not denied or r.key in denied),
+                           status=403, code="AccessDenied", times=10 ** 6)
+        said = place.take(status=1)
+        assert "message_7.json: GET: these credentials have no right to do that" in said, said
+        same(said.count("no right"), 1, said)
+        same(len(place.files()), 61, "the rest")
+        denied.clear()
+        manager.session("t", 400)
+        place.operations()
+        said = place.take(status=1)
+        assert said.count("no right") <= 33, said
+        assert place.operations().count("GET") < 100, "it does not go on"
+        same(len(place.files()), 61, "nothing has come")
 
 
 def test_what_is_left_out_is_fetched_once_and_named_once_in_each_command(box):
