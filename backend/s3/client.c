@@ -28,38 +28,56 @@ static char *environment(const char *name)
 	return value && *value ? strdup(value) : NULL;
 }
 
-/* From the environment, unless it is to be in files, or from ~/.aws: what the profile's section has
- * under the name of the variable, in small letters, with its AWS_ or without. */
-static char *setting(const char *variable, bool in_files)
+enum source { SHARED, CONFIG, ENVIRONMENT };
+
+/* What the profile's section in ~/.aws/credentials or ~/.aws/config has under the name of the
+ * variable, in small letters, with its AWS_ or without. */
+static char *in_file(enum source source, const char *variable)
 {
 	static const char *const files[][2] = {
-		{ "AWS_SHARED_CREDENTIALS_FILE", "credentials" },
-		{ "AWS_CONFIG_FILE", "config" },
+		[SHARED] = { "AWS_SHARED_CREDENTIALS_FILE", "credentials" },
+		[CONFIG] = { "AWS_CONFIG_FILE", "config" },
 	};
 	const char *home = getenv("HOME"), *profile = getenv("AWS_PROFILE");
 	const char *section = profile && *profile ? profile : "default";
-	char *value = in_files ? NULL : environment(variable);
-	char line[4096], name[256], text[4096];
+	_cleanup_(freep) char *path = environment(files[source][0]);
+	_cleanup_(fclosep) FILE *file = NULL;
+	char line[4096], name[256], text[4096], *value = NULL;
+	size_t margin = 0; /* what is nested stands further to the right */
+	bool inside = false;
 
-	for (size_t i = 0; !value && i < ARRAY_SIZE(files); i++) {
-		_cleanup_(freep) char *path = environment(files[i][0]);
-		_cleanup_(fclosep) FILE *file = NULL;
-		bool inside = false;
+	if (!path)
+		path = str_printf("%s/.aws/%s", home ? home : "", files[source][1]);
+	file = path ? descriptor_stream(path) : NULL;
+	while (!value && file && fgets(line, sizeof(line), file)) {
+		const size_t indent = strspn(line, " \t");
+		const bool named = source == CONFIG &&
+				   sscanf(line, " [ profile%*[ \t\"]%255[^] \t\"]", name) == 1;
 
-		if (!path)
-			path = str_printf("%s/.aws/%s", home ? home : "", files[i][1]);
-		file = path ? descriptor_stream(path) : NULL;
-		while (!value && file && fgets(line, sizeof(line), file))
-			if (sscanf(line, " [ profile %255[^] \t]", name) == 1 ||
-			    sscanf(line, " [ %255[^] \t]", name) == 1)
-				inside = strcmp(name, section) == 0;
-			else if (inside &&
-				 sscanf(line, " %255[^#;= \t] = %4095s", name, text) == 2 &&
-				 (strcasecmp(name, variable) == 0 ||
-				  strcasecmp(name, variable + strlen("AWS_")) == 0))
-				value = strdup(text);
+		if (named || sscanf(line, " [ %255[^] \t]", name) == 1) {
+			inside = strcmp(name, section) == 0 &&
+				 (named || source == SHARED || strcmp(name, "default") == 0);
+			margin = SIZE_MAX;
+			continue;
+		}
+		*text = '\0';
+		if (!inside || sscanf(line, " %255[^#;= \t\r\n] = %4095s", name, text) < 1)
+			continue;
+		margin = MIN(margin, indent);
+		if (indent == margin && *text &&
+		    (strcasecmp(name, variable) == 0 ||
+		     strcasecmp(name, variable + strlen("AWS_")) == 0))
+			value = strdup(text);
 	}
 	return value;
+}
+
+static char *setting(const char *variable)
+{
+	char *value = environment(variable);
+
+	value = value ? value : in_file(SHARED, variable);
+	return value ? value : in_file(CONFIG, variable);
 }
 
 static void credentials_done(struct s3 *s3)
@@ -71,38 +89,54 @@ static void credentials_done(struct s3 *s3)
 	s3->expires = 0;
 }
 
+/* All from one place, or none: 1, 0 or -EACCES. */
+static int credentials_take(struct s3 *s3, enum source source, char **ret_why)
+{
+	credentials_done(s3);
+	for (size_t i = 0; i < CREDENTIALS; i++)
+		s3->credentials[i] = source == ENVIRONMENT ? environment(texts[i].variable) :
+							     in_file(source, texts[i].variable);
+	if (!s3->credentials[CREDENTIAL_ID])
+		return 0;
+	return s3->credentials[CREDENTIAL_SECRET] ?
+		       1 :
+		       str_explain(ret_why, -EACCES, "there is an %s, but no %s beside it",
+				   texts[CREDENTIAL_ID].variable,
+				   texts[CREDENTIAL_SECRET].variable);
+}
+
 int credentials_find(struct s3 *s3, char **ret_why)
 {
-	_cleanup_(freep) char *path = setting("AWS_WEB_IDENTITY_TOKEN_FILE", false);
-	_cleanup_(freep) char *role = setting("AWS_ROLE_ARN", false);
+	_cleanup_(freep) char *path = setting("AWS_WEB_IDENTITY_TOKEN_FILE");
+	_cleanup_(freep) char *role = setting("AWS_ROLE_ARN");
+	_cleanup_(freep) char *name = setting("AWS_ROLE_SESSION_NAME");
 	_cleanup_(freep) char *url = environment("AWS_ENDPOINT_URL_STS"), *expires = NULL;
 	_cleanup_(fclosep) FILE *file = path && role ? descriptor_stream(path) : NULL;
 	_cleanup_(buf_done) struct buf form = { 0 };
 	char token[16384];
 	const struct s3_pair pairs[S3_PAIRS] = { { "Action", "AssumeRoleWithWebIdentity" },
 						 { "RoleArn", role },
-						 { "RoleSessionName", "sessfs" },
+						 { "RoleSessionName", name ? name : "sessfs" },
 						 { "Version", "2011-06-15" },
 						 { "WebIdentityToken", token } };
 	S3_REQUEST(request, .method = "POST", .lane = S3_LANES);
 	int r;
 
-	/* All from the environment, or none. */
-	for (size_t in_files = 0; in_files < 2; in_files++) {
+	r = credentials_take(s3, ENVIRONMENT, ret_why);
+	for (unsigned i = SHARED; r == 0 && !(path && role) && i <= CONFIG; i++)
+		r = credentials_take(s3, i, ret_why);
+	if (r == 0 && !(path && role))
+		r = str_explain(ret_why, -EACCES,
+				"there are no credentials for S3: set AWS_ACCESS_KEY_ID and "
+				"AWS_SECRET_ACCESS_KEY, or AWS_PROFILE for one of "
+				"~/.aws/credentials");
+	if (r <= 0)
 		credentials_done(s3);
-		for (size_t i = 0; i < CREDENTIALS; i++)
-			s3->credentials[i] = in_files ? setting(texts[i].variable, true) :
-							environment(texts[i].variable);
-		if (s3->credentials[CREDENTIAL_ID] && s3->credentials[CREDENTIAL_SECRET])
-			return 0;
-	}
-	credentials_done(s3);
-	if (!path || !role)
-		return str_explain(ret_why, -EACCES,
-				   "there are no credentials for S3: set AWS_ACCESS_KEY_ID and "
-				   "AWS_SECRET_ACCESS_KEY, or AWS_PROFILE for one of "
-				   "~/.aws/credentials");
+	if (r != 0)
+		return MIN(r, 0);
 	/* A token that a platform has put into a file is exchanged for credentials. */
+	if (!url)
+		url = setting("AWS_ENDPOINT_URL");
 	if (!url)
 		url = str_printf("https://sts.%s.amazonaws.com", s3->region);
 	if (!url || !file || fscanf(file, "%16383s", token) != 1)
@@ -168,18 +202,19 @@ static int client_open(const struct s3_options *options, struct s3 **ret_s3, con
 	pthread_mutex_init(&s3->lock, NULL);
 	s3->tries = tries && atoi(tries) > 0 ? (unsigned)atoi(tries) : 8;
 	s3->stopped = options->stopped;
-	s3->ca = setting("AWS_CA_BUNDLE", false);
+	s3->ca = setting("AWS_CA_BUNDLE");
 	s3->bucket = options->bucket;
-	s3->region = options->region ? strdup(options->region) : environment("AWS_REGION");
+	s3->region = options->region && *options->region ? strdup(options->region) :
+							   environment("AWS_REGION");
 	if (!s3->region)
 		s3->region = environment("AWS_DEFAULT_REGION");
 	if (!s3->region)
-		s3->region = setting("AWS_REGION", true);
+		s3->region = setting("AWS_REGION");
 	if (!s3->region)
 		s3->region = strdup("us-east-1");
 	s3->signing = s3->region ? str_printf("aws:amz:%s:s3", s3->region) : NULL;
 	if (!endpoint)
-		endpoint = setting("AWS_ENDPOINT_URL", false);
+		endpoint = setting("AWS_ENDPOINT_URL");
 	if (!s3->signing)
 		return -ENOMEM;
 	/* A certificate for *.s3.amazonaws.com is not for a name with more dots. */

@@ -253,7 +253,7 @@ static int answer_explain(struct s3 *s3, struct s3_request *request)
 		  -EACCES },
 		{ "ExpiredToken", "the credentials have expired", -EACCES },
 		{ "InvalidToken", "the session token is not valid", -EACCES },
-		{ "AccessDenied", "these credentials have no right to do that", -EACCES },
+		{ "AccessDenied", "these credentials have no right to do that", -EPERM },
 		{ "InvalidObjectState", "it is archived", -EINVAL },
 		{ "PreconditionFailed", "it is not as it was", -EEXIST },
 		{ "ConditionalRequestConflict", "it is not as it was", -EEXIST },

@@ -76,8 +76,8 @@ struct s3_ops {
 		    char **ret_why);
 	void (*close)(struct s3 *s3); /* NULL is fine */
 	/* 0, or -errno and request->why: -ENOENT (404), -EEXIST (412: a condition does not hold),
-	 * -EACCES (403 and what is wrong with credentials), -EFBIG, -EINTR, -EINVAL (other 4xx),
-	 * -EIO (after the last try). */
+	 * -EPERM (no right), -EACCES (what is wrong with credentials), -EFBIG, -EINTR, -EINVAL
+	 * (other 4xx), -EIO (after the last try). */
 	int (*perform)(struct s3 *s3, struct s3_request *request);
 	/* The objects whose keys begin with a prefix, page by page, in the server's order; fn
 	 * returns 0 to go on, and is called between two requests.  0, or what fn has returned, or

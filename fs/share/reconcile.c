@@ -35,9 +35,23 @@
 #include "backend/base/log.h"
 #include "backend/base/tick.h"
 
-enum { TURN_TRIES = 8 }; /* when no other mount comes in between: other programs may */
+enum {
+	TURN_TRIES = 8,	  /* when no other mount comes in between: other programs may */
+	PAGE_KEYS = 1024, /* of all keys, in memory at a time */
+};
 
 /* Collecting the keys. */
+
+static void reconcile_forget(struct reconciling *reconciling)
+{
+	while (reconciling->count) {
+		struct changed_key *last = &reconciling->keys[--reconciling->count];
+
+		buf_done(&last->session);
+		buf_done(&last->key);
+	}
+	reconciling->wanted = 0;
+}
 
 static int keep_change(void *arg, const struct backend_change *change)
 {
@@ -73,19 +87,6 @@ static int keep_key(void *arg, struct bytes session, struct bytes key,
 
 	(void)stat;
 	return reconcile_add(arg, &change, false);
-}
-
-static int keep_state_node(void *arg, const struct backend_node *node)
-{
-	struct reconciling *reconciling = arg;
-	int r;
-
-	if (!kind_is_state(node->kind) || !node->nlink)
-		return 0;
-	r = keep_key(arg, node->session, node->key, NULL);
-	if (r == 0)
-		reconciling->keys[reconciling->count - 1].rowless = true;
-	return r;
 }
 
 /* Of a session that is wanted, whatever the keys. */
@@ -133,7 +134,6 @@ static int collect_wanted(struct reconciling *reconciling)
 static int reconcile_collect(struct reconciling *reconciling)
 {
 	struct view *view = &reconciling->view;
-	struct bytes none = { 0 };
 	int r;
 
 	reconciling->asked = wanted_take(reconciling->tree);
@@ -155,10 +155,6 @@ static int reconcile_collect(struct reconciling *reconciling)
 				reconciling->tree->taker.runs &&
 				!tree_is_shared(reconciling->tree) &&
 				backend_change_seen(reconciling->tree->backend, 0);
-	if (r == 0 && reconciling->all)
-		r = ASK(view, key_list, none, none, keep_key, reconciling);
-	if (r == 0 && reconciling->all)
-		r = ASK(view, node_list, 0, false, keep_state_node, reconciling);
 	return r;
 }
 
@@ -228,6 +224,83 @@ int reconcile_take_in(struct reconciling *reconciling)
 	return r;
 }
 
+/* Any key may have changed: all that have rows, and then all that have files. */
+
+struct page {
+	struct reconciling *reconciling;
+	size_t count;
+	struct buf session, key; /* the last one of the page before */
+	uint64_t ino;
+};
+
+static void page_done(struct page *page)
+{
+	buf_done(&page->session);
+	buf_done(&page->key);
+}
+
+static int keep_row(void *arg, struct bytes session, struct bytes key,
+		    const struct backend_key_stat *stat)
+{
+	struct page *page = arg;
+	int r = keep_key(page->reconciling, session, key, stat);
+
+	return r < 0 ? r : ++page->count == PAGE_KEYS;
+}
+
+static int keep_file(void *arg, const struct backend_node *node)
+{
+	struct page *page = arg;
+	int r;
+
+	page->ino = node->ino;
+	if (!kind_is_state(node->kind) || !node->nlink)
+		return 0;
+	r = keep_row(page, node->session, node->key, NULL);
+	if (r >= 0)
+		page->reconciling->keys[page->count - 1].rowless = true;
+	return r;
+}
+
+/* Those that were collected are done, and neighbours that have come behind them. */
+static void page_turn(struct page *page)
+{
+	struct reconciling *reconciling = page->reconciling;
+
+	page_done(page);
+	page->session = page->key = (struct buf){ 0 };
+	if (page->count) {
+		struct changed_key *last = &reconciling->keys[page->count - 1];
+
+		page->session = last->session;
+		page->key = last->key;
+		last->session = last->key = (struct buf){ 0 };
+	}
+	page->count = 0;
+	reconcile_forget(reconciling);
+}
+
+static int take_in_all(struct reconciling *reconciling)
+{
+	_cleanup_(page_done) struct page page = { .reconciling = reconciling };
+	struct view *view = &reconciling->view;
+	int r = 0, more = 1;
+
+	reconcile_forget(reconciling);
+	while (r == 0 && more == 1) {
+		more = ASK(view, key_list, buf_bytes(&page.session), buf_bytes(&page.key), keep_row,
+			   &page);
+		r = more < 0 ? more : reconcile_take_in(reconciling);
+		page_turn(&page);
+	}
+	for (more = 1; r == 0 && more == 1;) {
+		more = ASK(view, node_list, page.ino, false, keep_file, &page);
+		r = more < 0 ? more : reconcile_take_in(reconciling);
+		page_turn(&page);
+	}
+	return r;
+}
+
 /* Nothing of ours may be written: forget what is known, so that it is read again. */
 static int reconcile_reload(struct reconciling *reconciling)
 {
@@ -290,6 +363,8 @@ static int reconcile_locked(struct reconciling *reconciling)
 	if (r == 0 && reconciling->may_stay)
 		backend_change_seen(reconciling->tree->backend, reconciling->newest);
 	if (r == 0 && reconciling->all)
+		r = take_in_all(reconciling);
+	if (r == 0 && reconciling->all)
 		r = reconcile_all_done(reconciling);
 	if (r == -EROFS && reconciling->view.backend)
 		r = reconcile_reload(reconciling);
@@ -300,10 +375,7 @@ static int reconcile_locked(struct reconciling *reconciling)
 
 void reconcile_free(struct reconciling *reconciling)
 {
-	for (size_t i = 0; i < reconciling->count; i++) {
-		buf_done(&reconciling->keys[i].session);
-		buf_done(&reconciling->keys[i].key);
-	}
+	reconcile_forget(reconciling);
 	free(reconciling->keys);
 	wanted_free(reconciling->asked);
 }

@@ -67,7 +67,6 @@ int bucket_perform(const struct bucket *bucket, struct s3_request *request)
 const struct bucket_layout bucket_layouts[BUCKET_LAYOUTS + 1] = {
 	{ .name = "strands",
 	  .help = "objects of Strands' S3SessionManager, one a message",
-	  .without = { "/", "" },
 	  .joined = true,
 	  .kinds = { { SAME("session_{s}/session.json") },
 		     { SAME("session_{s}/agents/agent_{a}/agent.json") },
@@ -169,15 +168,23 @@ int layout_turn(const struct bucket_layout *layout, const char *from, bool to_pa
 
 /* ---- Finding it out ---- */
 
-/* One of the two bases of a layout, or -ENOENT. */
+/* One of the two bases of a layout, of which the first is that of today's client, or -ENOENT. */
 static int layout_base(const struct bucket_layout *layout, const char *prefix, bool other,
 		       struct buf *base)
 {
-	const bool slash =
-		*prefix && (layout->joined || !bytes_ends_with(bytes_str(prefix), BYTES("/")));
+	const bool slash = *prefix && !bytes_ends_with(bytes_str(prefix), BYTES("/"));
 	const char *more = !*prefix ? layout->without[other] : other ? layout->behind : "";
+	size_t size;
 
 	buf_clear(base);
+	if (layout->joined && other)
+		return buf_printf(base, "%s/", prefix);
+	if (layout->joined) {
+		prefix += strspn(prefix, "/");
+		for (size = strlen(prefix); size && prefix[size - 1] == '/';)
+			size--;
+		return buf_printf(base, "%.*s%s", (int)size, prefix, size ? "/" : "");
+	}
 	return more ? buf_printf(base, "%s%s%s", prefix, slash ? "/" : "", more) : -ENOENT;
 }
 
@@ -185,27 +192,32 @@ struct guess {
 	const char *prefix;
 	const struct bucket_layout **layout; /* NULL: any */
 	struct buf *base;
+	bool other; /* found, but there may be objects with the first base behind this one */
 	unsigned objects;
 };
 
-/* The layout and the base by which an object is one of it: 1. */
+/* The layout and the base by which an object is one of it: 1, if it is the first base. */
 static int guess_object(void *arg, const char *key, const char *etag, uint64_t size)
 {
 	struct guess *guess = arg;
-	struct buf *base = guess->base;
-	_cleanup_(buf_done) struct buf path = { 0 };
+	_cleanup_(buf_done) struct buf path = { 0 }, base = { 0 };
 
 	(void)etag, (void)size;
 	for (size_t i = 0; i < 2 * BUCKET_LAYOUTS; i++) {
 		const struct bucket_layout *layout = &bucket_layouts[i / 2];
 
 		if ((*guess->layout && *guess->layout != layout) ||
-		    layout_base(layout, guess->prefix, i % 2, base) < 0 ||
-		    strncmp(key, base->data, base->size) != 0 ||
-		    layout_turn(layout, key + base->size, true, NULL, &path) <= 0)
+		    layout_base(layout, guess->prefix, i % 2, &base) < 0 ||
+		    strncmp(key, base.data, base.size) != 0 ||
+		    layout_turn(layout, key + base.size, true, NULL, &path) <= 0)
 			continue;
 		*guess->layout = layout;
-		return 1;
+		buf_done(guess->base);
+		*guess->base = base;
+		base = (struct buf){ 0 };
+		guess->other = i % 2;
+		if (!guess->other)
+			return 1;
 	}
 	return ++guess->objects < GUESSES ? 0 : -ECANCELED;
 }
@@ -219,8 +231,10 @@ int layout_find(const struct bucket *bucket, const struct bucket_layout **layout
 	_cleanup_(freep) char *prefix = str_printf("%s%s", bucket->prefix, whole ? "" : "/");
 	int r = prefix ? bucket->ops->list(bucket->s3, prefix, guess_object, &guess) : -ENOMEM;
 
-	if (r != 0 && r != -ECANCELED)
-		return MIN(r, 0);
+	if (r < 0 && r != -ECANCELED)
+		return r;
+	if (r == 1 || guess.other)
+		return 0;
 	if (*layout)
 		return layout_base(*layout, bucket->prefix, false, base);
 	log_error("%s: no object there is one of a layout that sessfs knows; name the prefix that "

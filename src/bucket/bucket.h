@@ -6,6 +6,7 @@
  * to date with a store. */
 
 #include <semaphore.h>
+#include <stdatomic.h>
 
 #include "backend/base/digest.h"
 #include "backend/s3/s3.h"
@@ -56,7 +57,7 @@ struct bucket_layout {
 	const char *name, *help;
 	const char *without[2]; /* what a base may be without a prefix, the second one or NULL, */
 	const char *behind;	/* and with one, if more stands behind it; or NULL */
-	bool joined;		/* a slash stands behind any prefix, as its client writes it */
+	bool joined; /* instead: the prefix without slashes around it, or all of it, and a slash */
 	/* The variable s or S is the session.  Only those with capital letters may have slashes; n
 	 * is a number. */
 	struct {
@@ -88,6 +89,7 @@ int layout_turn(const struct bucket_layout *layout, const char *from, bool to_pa
  * is done but to name it.
  */
 enum { SYNC_STAMP = S3_ETAG + 24 };
+#define PART_BAD "bad"
 
 enum move {
 	MOVE_NONE,
@@ -105,11 +107,14 @@ struct part {
 	char now[SYNC_STAMP], known[SYNC_STAMP];
 	char digest[DIGEST_TEXT]; /* of the lines in the file, then */
 	int64_t lines;
+	/* An object that is not what the file has, or that no file can have: its stamp when it was
+	 * fetched, and its digest or PART_BAD. */
+	char seen[SYNC_STAMP], shows[DIGEST_TEXT];
 	struct bytes here; /* if is_here */
 	/* The last one about it: its data is the object as the file has it, if fetched; why says
 	 * that it is left out, or what ends all. */
 	struct s3_request asked;
-	bool is_here, fetched;
+	bool is_here, fetched, is_news; /* what was seen is to be kept in mind */
 	enum move move;
 };
 
@@ -132,7 +137,8 @@ struct task {
 struct sync {
 	struct copier copier; /* what is told and counted; did: of the objects */
 	const struct bucket *bucket;
-	const struct bucket_layout *layout; /* NULL: find out */
+	const struct bucket_layout *layout; /* and base: by layout_find() */
+	struct buf base;		    /* where keys of it begin in the bucket */
 	struct access *access;		    /* NULL: there is no store yet, in a dry run */
 	uint64_t store_layouts;
 	const char *glob; /* of the sessions that count; NULL: all */
@@ -141,20 +147,23 @@ struct sync {
 	int64_t every;		 /* nanoseconds from one round to the next; 0: the default */
 	struct s3_options where; /* the bucket */
 	/* Of sync.c: */
-	struct buf base; /* where keys of it begin in the bucket */
 	struct rows rows;
-	char file[64];	 /* that keeps what was last the same */
-	struct buf news; /* lines for it */
-	int64_t lines;	 /* in it */
+	char file[64];	    /* that keeps what was last the same */
+	struct buf news;    /* lines for it */
+	int64_t lines;	    /* in it */
+	atomic_uint denied; /* objects, one after the other */
+	unsigned told;	    /* sentences in this round */
 };
 
-/* Finds out the layout of the bucket, compares and brings over once; may be called again.  0, or
- * -errno after a sentence (but -EINTR says nothing): the rest is not done. */
+/* Compares and brings over once; may be called again.  0, or -errno after a sentence (but -EINTR
+ * says nothing): the rest is not done. */
 int sync_run(struct sync *sync);
 void sync_close(struct sync *sync);
 
+/* Counts, and says a sentence, which is taken over, unless a round before has said it. */
+int sync_say(struct sync *sync, uint64_t *count, char *sentence);
 /* A part is the same on both sides now; with an empty known, both are gone.  The stamp is that of
- * its file. */
+ * its file; NULL: it is not the same, but was seen. */
 int sync_keep(struct sync *sync, const struct part *part, const char *stamp);
 /* What was not changed has the same stamp: "SIZE TIME" of a file, "SIZE ETAG" of an object.  "": it
  * is not there, or no file.  st may be NULL. */

@@ -13,8 +13,13 @@
 #include "src/exchange/document.h"
 #include "src/exchange/import.h"
 
-enum { BLOCK = 256 << 10 };
+enum {
+	BLOCK = 256 << 10,
+	DENIED_MOST = S3_LANES, /* objects that may not be read, before nothing is asked any more */
+};
 #define PART_LATEST INT64_C(9999999999999) /* of 13 digits */
+
+static const char not_json[] = "it is not JSON of this layout";
 
 /* ---- Content ---- */
 
@@ -93,7 +98,23 @@ static int part_ask(struct task *task, struct part *part, struct s3_request requ
 	snprintf(part->now, SYNC_STAMP, "%" PRIu64 " %s", asked->size, asked->etag);
 	if (r < 0)
 		*part->now = '\0';
+	if (r != -EPERM)
+		task->sync->denied = 0;
+	else if (!asked->body.size && ++task->sync->denied <= DENIED_MOST)
+		r = 1;
 	return r == -ENOENT || r == -EFBIG || r == -EINVAL ? 1 : r;
+}
+
+static bool part_was_seen(const struct part *part)
+{
+	return *part->now && strcmp(part->now, part->seen) == 0;
+}
+
+static void part_see(struct part *part, const char *shows)
+{
+	snprintf(part->seen, SYNC_STAMP, "%s", part->now);
+	snprintf(part->shows, DIGEST_TEXT, "%s", shows);
+	part->is_news = true;
 }
 
 /* The object as the file has it: as part_ask(). */
@@ -106,6 +127,8 @@ static int part_fetch(struct task *task, struct part *part)
 		return 0;
 	if (strtoull(part->now, NULL, 10) > S3_LIMIT)
 		return part_leave_out(task, part, "it is larger than 256 MiB");
+	if (part_was_seen(part) && strcmp(part->shows, PART_BAD) == 0)
+		return part_leave_out(task, part, not_json);
 	r = part_ask(task, part, (struct s3_request){ .method = "GET" });
 	if (r == 0 && task->form == FORM_LIST) {
 		const char *end = data->data + data->size, *begin = look_blanks(data->data, end);
@@ -119,8 +142,10 @@ static int part_fetch(struct task *task, struct part *part)
 	}
 	if (r == 0 && task->form == FORM_PARTS && lines_tail(buf_bytes(data)).size)
 		r = buf_append_byte(data, '\n');
-	if (r == -EINVAL || (r == 0 && !is_sound(task->form, buf_bytes(data))))
-		return part_leave_out(task, part, "it is not JSON of this layout");
+	if (r == -EINVAL || (r == 0 && !is_sound(task->form, buf_bytes(data)))) {
+		part_see(part, PART_BAD);
+		return part_leave_out(task, part, not_json);
+	}
 	part->fetched = r == 0;
 	return r;
 }
@@ -128,12 +153,21 @@ static int part_fetch(struct task *task, struct part *part)
 /* Finds out whether the object is what the file has. */
 static int part_compare(struct task *task, struct part *part)
 {
-	int r = part_fetch(task, part);
+	char digest[DIGEST_TEXT], there[DIGEST_TEXT];
+	const bool was_seen = part_was_seen(part) && strcmp(part->shows, PART_BAD) != 0;
+	int r = was_seen ? 0 : part_fetch(task, part);
 
-	part->move = r != 0						   ? MOVE_NONE :
-		     bytes_equal(buf_bytes(&part->asked.data), part->here) ? MOVE_SAME :
-									     MOVE_CONFLICT;
-	return MIN(r, 0);
+	part->move = MOVE_NONE;
+	if (r != 0)
+		return MIN(r, 0);
+	digest_show("", part->here, digest);
+	if (!was_seen)
+		digest_show("", buf_bytes(&part->asked.data), there);
+	part->move =
+		strcmp(digest, was_seen ? part->shows : there) == 0 ? MOVE_SAME : MOVE_CONFLICT;
+	if (!was_seen && part->move == MOVE_CONFLICT)
+		part_see(part, there);
+	return 0;
 }
 
 /* Puts or deletes the object. */
@@ -333,7 +367,8 @@ static int write_local(struct task *task)
 	else if (stays && import_is_view(&writer, task->path) == 1)
 		why = "it has the name of a view, so it is not imported";
 	if (why)
-		r = copier_refuse(&sync->copier, "%s: %s: %s", sync->copier.store, task->path, why);
+		r = sync_say(sync, &sync->copier.failed,
+			     str_printf("%s: %s: %s", sync->copier.store, task->path, why));
 	if (r < 0 || why)
 		return r < 0 ? r : 1;
 	entry.data = buf_bytes(&content);
@@ -358,21 +393,24 @@ static int part_finish(struct task *task, struct part *part, bool is_last)
 				      [MOVE_CONFLICT] = "conflict" };
 	struct bytes here = comes ? buf_bytes(&part->asked.data) : part->here;
 	char digest[DIGEST_TEXT] = "";
+	int r = 0;
 
 	/* The other side is as it was when both were the same: there, or not. */
 	sync->copier.did[COPIER_CREATED] += part->move == MOVE_BRING && !*part->known;
 	sync->copier.did[COPIER_REPLACED] += part->move == MOVE_BRING && *part->known;
 	sync->copier.did[COPIER_DELETED] += part->move == MOVE_DROP;
-	sync->copier.did[COPIER_CONFLICTS] += part->move == MOVE_CONFLICT;
 	sync->copier.bytes += part->move == MOVE_BRING ? here.size : 0;
 	if (part->move == MOVE_CONFLICT)
-		log_error("s3://%s/%s: it has changed here and in the bucket; nothing was "
-			  "overwritten",
-			  sync->bucket->name, part->key.data);
+		r = sync_say(sync, &sync->copier.did[COPIER_CONFLICTS],
+			     str_printf("s3://%s/%s: it has changed here and in the bucket; "
+					"nothing was overwritten",
+					sync->bucket->name, part->key.data));
+	if (r == 0 && part->is_news && !sync->dry)
+		r = sync_keep(sync, part, NULL);
 	if (sync->dry && words[part->move])
 		copier_print(&sync->copier, words[part->move], "key", part->key.data);
-	if (sync->dry || part->move == MOVE_NONE || part->move == MOVE_CONFLICT)
-		return 0;
+	if (r < 0 || sync->dry || part->move == MOVE_NONE || part->move == MOVE_CONFLICT)
+		return r;
 	if (part->move == MOVE_DROP)
 		*part->now = '\0';
 	else if (*part->now)
@@ -401,7 +439,7 @@ int task_finish(struct task *task)
 		settled &= part->move != MOVE_NONE && part->move != MOVE_CONFLICT;
 		why = part->asked.why ? part->asked.why : why;
 		if (part->asked.why && !task->error)
-			r = copier_refuse(&sync->copier, "%s", why);
+			r = sync_say(sync, &sync->copier.failed, strdup(why));
 	}
 	if (task->error)
 		return say_why(why, task->error);

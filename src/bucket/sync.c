@@ -13,10 +13,10 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <pthread.h>
-#include <stdatomic.h>
 #include <stdio.h>
 
 #include "backend/base/array.h"
+#include "backend/base/log.h"
 #include "backend/base/moment.h"
 #include "backend/base/thread.h"
 #include "fs/base/layout.h"
@@ -33,13 +33,14 @@ enum {
 
 static const char kept_names[] = ".sessfs-s3-"; /* of files at the root begin so */
 
-enum text { ADD, KNOW, COUNT, NEXT, PARTS, KNOWN };
+enum text { ADD, KNOW, SEE, TELL, COUNT, NEXT, PARTS, KNOWN };
 
-/* A file has the key ''; now and known are stamps. */
+/* A file has the key ''; now, known and seen are stamps. */
 static const char schema[] =
 	"PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA cache_size = -2048;"
 	"CREATE TABLE entry (path TEXT, key TEXT, now TEXT, known TEXT, digest TEXT, lines INTEGER,"
-	" PRIMARY KEY (path, key)) WITHOUT ROWID; BEGIN";
+	" seen TEXT, shows TEXT, PRIMARY KEY (path, key)) WITHOUT ROWID; "
+	"CREATE TABLE told (sentence TEXT PRIMARY KEY) WITHOUT ROWID; BEGIN";
 
 static const char *const texts[ROWS_TEXTS] = {
 	[ADD] = "INSERT INTO entry (path, key, now) VALUES (?, ?, ?) "
@@ -47,21 +48,42 @@ static const char *const texts[ROWS_TEXTS] = {
 	[KNOW] = "INSERT INTO entry (path, key, known, digest, lines) VALUES "
 		 "(?1, ?2, nullif(?3, ''), ?4, ?5), (?1, '', nullif(?6, ''), '', 0) "
 		 "ON CONFLICT DO UPDATE SET known = excluded.known, digest = excluded.digest, "
-		 "lines = excluded.lines",
+		 "lines = excluded.lines, seen = NULL",
+	[SEE] = "INSERT INTO entry (path, key, seen, shows) VALUES (?, ?, ?, ?) "
+		"ON CONFLICT DO UPDATE SET seen = excluded.seen, shows = excluded.shows",
+	[TELL] = "INSERT OR IGNORE INTO told VALUES (?)",
 	[COUNT] = "SELECT sum(differs), sum(is_there AND NOT differs), sum(known) FROM (SELECT "
 		  "max(now IS NOT known) AS differs, max(now IS NOT NULL) AS is_there, "
-		  "sum(key <> '' AND known IS NOT NULL) AS known FROM entry GROUP BY path)",
+		  "sum(key <> '' AND known IS NOT NULL) + sum(ifnull(now = seen, 0)) AS known FROM "
+		  "entry "
+		  "GROUP BY path)",
 	[NEXT] = "SELECT path, sum(iif(key = '' OR now IS NOT known, cast(now AS INTEGER), 0)), "
 		 "dense_rank() OVER (ORDER BY rtrim(path, replace(path, '/', '')), "
 		 "iif(?1 = 'export', '', path)), max(iif(key = '', now, '')) FROM entry "
 		 "GROUP BY path HAVING max(now IS NOT known) "
 		 "ORDER BY rtrim(path, replace(path, '/', '')), length(path), path",
-	[PARTS] = "SELECT key, now, known, digest, lines FROM entry WHERE path = ? AND key <> '' "
+	[PARTS] = "SELECT key, now, known, digest, lines, seen, shows FROM entry WHERE path = ? "
+		  "AND key <> '' "
 		  "AND ifnull(now, known) IS NOT NULL ORDER BY key",
-	[KNOWN] = "SELECT printf('%s\t%s\t%s\t%d\t%s\n', key, known, digest, lines, (SELECT known "
-		  "FROM entry AS file WHERE file.path = entry.path AND file.key = '')) "
-		  "FROM entry WHERE key <> '' AND known IS NOT NULL",
+	[KNOWN] =
+		"SELECT printf('%s\t%s\t%s\t%d\t%s\n', key, known, digest, lines, (SELECT known "
+		"FROM entry AS file WHERE file.path = entry.path AND file.key = '')) "
+		"FROM entry WHERE key <> '' AND known IS NOT NULL UNION ALL "
+		"SELECT printf('%s\t%s\t%s\t-1\t\n', key, seen, shows) FROM entry WHERE now = seen",
 };
+
+int sync_say(struct sync *sync, uint64_t *count, char *sentence)
+{
+	_cleanup_(freep) char *said = sentence;
+	int r = said ? ROWS_ASK(&sync->rows, TELL, rows_text(said)) : -ENOMEM;
+
+	++*count;
+	if (r < 0 || !sqlite3_changes(sync->rows.db))
+		return r;
+	sync->told++;
+	log_error("%s", said);
+	return 0;
+}
 
 /* ---- Both sides ---- */
 
@@ -72,9 +94,11 @@ static int add(struct sync *sync, const char *name, bool is_object, const char *
 	int r = layout_turn(sync->layout, name, is_object, sync->glob, &to);
 
 	if (r == -EINVAL)
-		return copier_refuse(&sync->copier, "%s: %s, so it is left out", name,
-				     is_object ? "no file can have this name" :
-						 "the layout has another meaning for this name");
+		return sync_say(sync, &sync->copier.failed,
+				str_printf("%s: %s, so it is left out", name,
+					   is_object ?
+						   "no file can have this name" :
+						   "the layout has another meaning for this name"));
 	sync->copier.left += r == 0 && (is_object || sync->up);
 	if (r > 0)
 		r = ROWS_ASK(&sync->rows, ADD, rows_text(is_object ? to.data : name),
@@ -174,8 +198,9 @@ static int write_lines(struct sync *sync, enum access_how how)
 int sync_keep(struct sync *sync, const struct part *part, const char *stamp)
 {
 	const char *key = part->key.data + sync->base.size;
-	int r = buf_printf(&sync->news, "%s\t%s\t%s\t%" PRId64 "\t%s\n", key, part->known,
-			   part->digest, part->lines, stamp);
+	int r = buf_printf(&sync->news, "%s\t%s\t%s\t%" PRId64 "\t%s\n", key,
+			   stamp ? part->known : part->seen, stamp ? part->digest : part->shows,
+			   stamp ? part->lines : -1, stamp ? stamp : "");
 
 	return r == 0 && sync->news.size >= FLUSH ? write_lines(sync, ACCESS_FILE_APPEND) : r;
 }
@@ -209,10 +234,10 @@ static int read_lines(struct sync *sync)
 				    0 :
 				    layout_turn(sync->layout, fields[0], true, sync->glob, &path);
 			if (r > 0)
-				r = ROWS_ASK(&sync->rows, KNOW, rows_text(path.data),
-					     rows_text(fields[0]), rows_text(fields[1]),
-					     rows_text(fields[2]), rows_text(fields[3]),
-					     rows_text(fields[4]));
+				r = ROWS_ASK(&sync->rows, *fields[3] == '-' ? SEE : KNOW,
+					     rows_text(path.data), rows_text(fields[0]),
+					     rows_text(fields[1]), rows_text(fields[2]),
+					     rows_text(fields[3]), rows_text(fields[4]));
 			r = r == -EINVAL ? 0 : r;
 		}
 		buf_consume(&text, whole);
@@ -229,8 +254,10 @@ static int look_at_both(struct sync *sync)
 	struct copier census = {
 		.from = sync->access, .store = sync->copier.store, .sink = &sink, .arg = sync
 	};
-	int r = rows_open(&sync->rows, "", SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, texts,
-			  schema);
+	int r = sync->rows.db ?
+			rows_exec(&sync->rows, "DELETE FROM entry") :
+			rows_open(&sync->rows, "", SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE,
+				  texts, schema);
 
 	if (r == 0)
 		r = read_lines(sync);
@@ -338,6 +365,8 @@ static int take_task(struct batch *batch)
 		snprintf(part->known, SYNC_STAMP, "%s", rows_column_text(rows, PARTS, 2));
 		snprintf(part->digest, DIGEST_TEXT, "%s", rows_column_text(rows, PARTS, 3));
 		part->lines = rows_column(rows, PARTS, 4);
+		snprintf(part->seen, SYNC_STAMP, "%s", rows_column_text(rows, PARTS, 5));
+		snprintf(part->shows, DIGEST_TEXT, "%s", rows_column_text(rows, PARTS, 6));
 		r = rows_next(rows, PARTS);
 	}
 	if (r == 0)
@@ -347,16 +376,13 @@ static int take_task(struct batch *batch)
 	return batch->count < BATCH && batch->held < HELD_MAX ? 0 : run_batch(batch);
 }
 
-/* The layout, the base, and the file of what is kept. */
-static int find_layout(struct sync *sync)
+/* The layout as the store has it, and the file of what is kept. */
+static int name_file(struct sync *sync)
 {
 	_cleanup_(freep) char *where = NULL;
 	char digest[DIGEST_TEXT];
 	uint64_t claude = 0;
-	int r = layout_find(sync->bucket, &sync->layout, &sync->base);
 
-	if (r < 0)
-		return r;
 	layouts_parse("claude", &claude);
 	if (sync->layout == &bucket_layouts[BUCKET_CLAUDE] && sync->store_layouts & claude)
 		sync->layout = &bucket_layouts[BUCKET_LAYOUTS];
@@ -379,9 +405,9 @@ int sync_run(struct sync *sync)
 	int r, row, kept;
 
 	memset(copier->did, 0, sizeof(copier->did));
-	copier->failed = copier->bytes = copier->left = 0;
+	copier->failed = copier->bytes = copier->left = sync->told = 0;
 	progress_begin(&copier->progress, verb, "file");
-	r = *sync->file ? 0 : find_layout(sync);
+	r = *sync->file ? 0 : name_file(sync);
 	if (r == 0)
 		r = look_at_both(sync);
 	if (r == 0 && rows_ask(rows, COUNT, NULL) == 1) {
@@ -405,13 +431,13 @@ int sync_run(struct sync *sync)
 	if (r == 0 && sync->access && !sync->dry)
 		r = access_sync(sync->access);
 	progress_end(&copier->progress);
-	rows_close(rows);
 	return stop_wanted() ? -EINTR : r;
 }
 
 void sync_close(struct sync *sync)
 {
 	copier_done(&sync->copier);
+	rows_close(&sync->rows);
 	buf_done(&sync->base);
 	buf_done(&sync->news);
 }

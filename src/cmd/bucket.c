@@ -31,14 +31,14 @@ int cmd_judge_bucket(const struct command *command, const char *operand, const v
 			    operand);
 }
 
-/* What was done; nothing, only if that is to be told, too. */
+/* What was done; nothing new, only if that is to be told, too. */
 static void report(struct sync *sync, bool always)
 {
 	struct copier *copier = &sync->copier;
-	uint64_t did = copier->failed;
+	uint64_t did = sync->told;
 
 	for (size_t i = COPIER_UNCHANGED + 1; i < COPIER_DIDS; i++)
-		did += copier->did[i];
+		did += i == COPIER_CONFLICTS ? 0 : copier->did[i];
 	if (always || did)
 		cmd_report_copied(copier, sync->up ? "not exported" : "not imported");
 	fflush(stdout);
@@ -57,6 +57,13 @@ int cmd_sync_run(struct sync *sync, struct options *options, char **operands, bo
 	stop_watch();
 	if (bucket_open(operands[1], &sync->where, &bucket) < 0)
 		return CMD_FAILED;
+	/* A server that is away for a while is asked again; before it has answered, no store is
+	 * made. */
+	while ((r = layout_find(&bucket, &sync->layout, &sync->base)) == -EIO && sync->watch &&
+	       !stop_wanted())
+		nanosleep(&pause, NULL);
+	if (r < 0)
+		return CMD_FAILED;
 	if (!sync->dry || sync->up || !backend_has_path(store) || access(store, F_OK) == 0)
 		if (store_open(store, flags, options, &files) < 0 ||
 		    cmd_read_layouts(store, options, &sync->store_layouts) < 0)
@@ -68,11 +75,12 @@ int cmd_sync_run(struct sync *sync, struct options *options, char **operands, bo
 					.list.json = json };
 	r = sync_run(sync);
 	report(sync, r == 0);
-	/* Round after round until a signal comes.  A server that is away for a while is asked
-	 * again. */
+	/* Round after round until a signal comes. */
 	while (sync->watch && !stop_wanted() && (r == 0 || r == -EIO)) {
 		nanosleep(&pause, NULL);
-		r = stop_wanted() ? 0 : sync_run(sync);
+		if (stop_wanted())
+			break;
+		r = sync_run(sync);
 		if (r == 0)
 			report(sync, false);
 	}

@@ -143,7 +143,7 @@ def test_another_server_takes_sessions_and_backups_and_gives_them_back(box):
                 for number in range(60):
                     manager.session(f"s{number}", 20)
                 for key, found_object in objects.items():
-                    path = os.path.join(box.folder, "source", key[1:])
+                    path = os.path.join(box.folder, "source", key)
                     os.makedirs(os.path.dirname(path), exist_ok=True)
                     write(path, found_object.data)
                 place.do("import", place.store, os.path.join(box.folder, "source"))
@@ -155,6 +155,32 @@ def test_another_server_takes_sessions_and_backups_and_gives_them_back(box):
                 other = Place(box, model)
                 same(other.counts(other.take, url="s3://b/x", env=env), {"created": count}, "back")
                 same(other.files(), expected, "files")
+                # Both go on, and what both have changed stays.
+                at = "session_s1/agents/agent_a/messages/message_{}.json".format
+                with subprocess.Popen([box.program, "import", "--watch", "--every=1s", other.store,
+                                       "s3://b/x"], env=env, stdout=subprocess.PIPE) as watcher:
+                    assert b"unchanged" in watcher.stdout.readline(), "its first round"
+                    place.put(at(20), b'{"message_id": 20}')
+                    place.put(at(1), b'{"redacted": 1}')
+                    same(place.counts(place.send, url="s3://b/x", env=env),
+                         {"created": 1, "replaced": 1, "unchanged": count - 1}, "sent")
+                    assert b"1 created, 1 replaced" in watcher.stdout.readline(), "a round"
+                    watcher.terminate()
+                same(other.files(), place.files(), "files")
+                place.put(at(2), b'{"here": 2}')
+                other.put(at(2), b'{"other": 2}')
+                place.send(url="s3://b/x", env=env)
+                for run in (other.take, other.send):
+                    assert at(2) in run(url="s3://b/x", env=env, status=1), "both have changed it"
+                same(other.files()[at(2)], b'{"other": 2}', "it stays")
+                other.put(at(2), b'{"here": 2}')
+                place.do("rm", place.store, at(20))
+                same(place.counts(place.send, "--delete", url="s3://b/x", env=env),
+                     {"deleted": 1, "unchanged": count}, "deleted there")
+                same(other.counts(other.take, "--delete", url="s3://b/x", env=env),
+                     {"deleted": 1, "unchanged": count}, "and here")
+                expected = place.files()
+                same(other.files(), expected, "in the end")
                 done = box.sessfs("backup", place.store, "s3://b/backup", env=env)
                 same(done.returncode, 0, done.stderr)
                 assert b"takes no notice of If-None-Match" in done.stderr, done.stderr

@@ -5,11 +5,15 @@
 SESSFS_LARGE_MB says how large (make soak-large: 4096).  With sanitizers, whose own memory is not
 what is meant, files are smaller and only what they hold is looked at."""
 
+import contextlib
 import errno
 import hashlib
 import itertools
 import os
 import resource
+import sqlite3
+import subprocess
+import time
 
 import harness
 from harness import TABLE, errno_of, main, put, read, same, tool, write
@@ -18,6 +22,7 @@ LARGE = int(os.environ.get("SESSFS_LARGE_MB", "0"))
 PEAK = (128 if LARGE else 64) << 20
 LINE = 400 if LARGE else 100  # ids and times take room beside each
 BLOCK = 10000  # lines
+KEYS, KEYS_PEAK = 15000, 28 << 20  # their names alone are 11 MiB, and as much again in files
 
 
 def is_sanitized(box):
@@ -39,6 +44,11 @@ def blocks(size, mark=b"a", changed=None):
         yield b"".join(lines)
 
 
+def peak_of(pid):
+    with open(f"/proc/{pid}/status") as file:
+        return sum(int(line.split()[1]) << 10 for line in file if line.startswith("VmHWM:"))
+
+
 class Peak:
     """The most memory that a daemon has, from here on."""
 
@@ -49,11 +59,10 @@ class Peak:
             file.write("5")
 
     def check(self, what):
-        with open(f"/proc/{self.pid}/status") as file:
-            found = [int(line.split()[1]) << 10 for line in file if line.startswith("VmHWM:")]
-        self.box.note(f"{what}: {found[0] / (1 << 20):.0f} MiB")
+        found = peak_of(self.pid)
+        self.box.note(f"{what}: {found / (1 << 20):.0f} MiB")
         if not is_sanitized(self.box):
-            assert found[0] < PEAK, f"{what}: {found[0] >> 20} MiB of memory"
+            assert found < PEAK, f"{what}: {found >> 20} MiB of memory"
 
 
 def save(path, data):
@@ -194,6 +203,25 @@ def test_slow_readers_of_what_was_replaced_share_a_little_memory_and_few_descrip
         with open(fd, "rb", buffering=0) as file:
             same(file.readall(), before[100:], "the rest of the version that was being read")
     peak.check("slow readers")
+
+
+def test_rows_of_many_keys_that_sql_has_written_are_taken_in_in_little_memory(box):
+    store = box.new_path("store.db")
+    box.sessfs("put", store, "s/k.json", stdin=b"1", check=True)
+    names = [f"{'x' * 240}/{'y' * 240}/{'z' * 240}/{number}" for number in range(KEYS)]
+    with contextlib.closing(sqlite3.connect(store)) as base, base:
+        base.executemany(f"INSERT INTO {TABLE} (session_id, state_key, item_index, state_data) "
+                         "VALUES ('s', ?, 0, '1')", ((name,) for name in names))
+    peak = 0
+    with subprocess.Popen([box.program, "ls", store], stdout=subprocess.DEVNULL) as command:
+        while command.poll() is None:
+            peak = max(peak, peak_of(command.pid))
+            time.sleep(0.005)
+    same(command.returncode, 0, "the command's status")
+    box.note(f"{peak >> 20} MiB")
+    if not is_sanitized(box):
+        assert peak < KEYS_PEAK, f"{peak >> 20} MiB of memory"
+    same(box.sessfs("cat", store, f"s/{names[-1]}.json", check=True).stdout, b"1", "the last one")
 
 
 def test_a_document_above_the_limit_is_refused_before_anything_is_taken(box):

@@ -111,7 +111,8 @@ class Manager:
         self.objects, self.prefix = objects, prefix
 
     def at(self, session, *names):
-        return "/".join((f"{self.prefix}/session_{session}", *names))
+        prefix = self.prefix.strip("/")
+        return "/".join((*([prefix] if prefix else []), f"session_{session}", *names))
 
     def save(self, key, value):
         self.objects[key] = Object(document(value))
@@ -150,11 +151,11 @@ def test_a_bucket_of_strands_becomes_files_and_rows_and_goes_back_as_it_was(box)
         manager = Manager(place.bucket)
         for name, count in (("one", 12), ("\u65e5 x", 2), ("100%", 1), ("empty", 0)):
             manager.session(name, count)
-        place.bucket["/session_one/multi_agents/multi_agent_g/multi_agent.json"] = Object(b"{}")
+        place.bucket["session_one/multi_agents/multi_agent_g/multi_agent.json"] = Object(b"{}")
         place.bucket["/notes.txt"] = Object(b"something else")
         place.server.page = 2
         same(place.counts(place.take), {"created": 24, "left_out": 1}, "the first run")
-        expected = {key[1:]: data for key, data in place.objects().items() if "notes" not in key}
+        expected = {key: data for key, data in place.objects().items() if "notes" not in key}
         same(place.files(), expected, "files")
         same(sqlite3.connect(place.store).execute(
             "SELECT state_key FROM agentscope_sessions WHERE session_id = 'session_one' AND "
@@ -169,7 +170,7 @@ def test_a_bucket_of_strands_becomes_files_and_rows_and_goes_back_as_it_was(box)
         place.server.buckets["c"]
         same(place.counts(place.send, url="s3://c"), {"created": 24}, "to another bucket")
         same({key: found.data for key, found in place.server.buckets["c"].items()},
-             {"/" + path: data for path, data in expected.items()}, "that bucket")
+             expected, "that bucket")
         place.operations()
         same(place.counts(place.send, url="s3://c"), {"unchanged": 24}, "once more")
         same(set(place.operations()), {"LIST"}, "what it asks")
@@ -276,14 +277,14 @@ def test_what_is_removed_is_deleted_on_the_other_side_only_when_that_is_said(box
         at = lambda number: f"session_s/{MESSAGES}/message_{number}.json"
         place.do("rm", place.store, at(3))
         del place.bucket[manager.key("s", 2)]
-        place.bucket["/session_new/session.json"] = Object(b"{}")
+        place.bucket["session_new/session.json"] = Object(b"{}")
         same(place.counts(place.send), {"unchanged": 7}, "left alone")
         assert manager.key("s", 2) not in place.bucket, "it is not sent again"
         plan = json.loads(place.send("-n", "--json", "--delete"))
         same(plan, [{"action": "delete", "key": manager.key("s", 3)}], "the plan")
         same(place.counts(place.send, "--delete"), {"deleted": 1, "unchanged": 7}, "there")
         assert manager.key("s", 3) not in place.bucket
-        assert "/session_new/session.json" in place.bucket, "what was never here stays"
+        assert "session_new/session.json" in place.bucket, "what was never here stays"
         same(place.counts(place.take, "--delete"), {"created": 1, "deleted": 1, "unchanged": 7},
              "here")
         same(sorted(path for path in place.files() if "message" in path),
@@ -328,6 +329,35 @@ def test_a_prefix_that_begins_another_one_has_its_own_objects_alone(box):
              ["prod/session_prod/session.json"], "what changed")
 
 
+def test_slashes_around_the_prefix_of_strands_are_as_its_client_has_them(box):
+    with place_of(box) as place:
+        at = f"session_s/{MESSAGES}/message_0.json"
+        place.put(at, b"{}")
+        for number, (prefix, base) in enumerate([("", ""), ("/x", "x/"), ("/x/", "x/"),
+                                                 ("/x/y/", "x/y/"), ("//x", "x/"), ("/", "")]):
+            name = f"bucket{number}"
+            place.server.buckets[name]
+            same(place.counts(place.send, url=f"s3://{name}{prefix}"), {"created": 1}, prefix)
+            same(list(place.server.buckets[name]), [base + at], f"with {prefix!r}")
+        # As it was before its version 1.31: the bucket goes on as it is, unless both are there.
+        for number, (prefix, base) in enumerate([("", "/"), ("/x/", "x//"), ("//x", "/x/")]):
+            name = f"old{number}"
+            objects = place.server.buckets[name]
+            objects[base + at] = Object(b"{}")
+            other = Place(box, place.server)
+            other.take("--layout=strands", url=f"s3://{name}{prefix}")
+            same(other.files(), {at: b"{}"}, f"from {base!r}")
+            other.put("session_s/session.json", b'{"a": 1}')
+            other.send(url=f"s3://{name}{prefix}")
+            same(sorted(objects), [base + at, base + "session_s/session.json"], f"to {base!r}")
+        for number in range(3):
+            place.bucket[f"/session_old/agents/agent_{number}/agent.json"] = Object(b"{}")
+        place.bucket["session_new/session.json"] = Object(b"{}")
+        other = Place(box, place.server)
+        other.take()
+        same(list(other.files()), ["session_new/session.json"], "where both are")
+
+
 def test_an_import_that_goes_on_knows_what_an_export_has_done_meanwhile(box):
     with place_of(box) as place:
         manager = Manager(place.bucket)
@@ -357,7 +387,7 @@ def test_a_pattern_chooses_sessions_and_a_dry_run_changes_nothing(box):
         for name in ("a1", "a2", "b1"):
             manager.session(name, 1)
         plan = place.take("-n", "--session=a*")
-        same(sorted(re.findall(r"download +/session_(\w+)/session.json", plan)), ["a1", "a2"], plan)
+        same(sorted(re.findall(r"download +session_(\w+)/session.json", plan)), ["a1", "a2"], plan)
         assert not os.path.exists(place.store), "a dry run makes no store"
         place.take("--session=a*")
         same({path.split("/")[0] for path in place.files()}, {"session_a1", "session_a2"}, "some")
@@ -365,8 +395,8 @@ def test_a_pattern_chooses_sessions_and_a_dry_run_changes_nothing(box):
         for name in ("a1", "b1"):
             place.put(f"session_{name}/session.json", b'{"x": 1}')
         place.send("--session=b?")
-        same(place.bucket["/session_a1/session.json"].data == b'{"x": 1}', False, "not asked for")
-        same(place.bucket["/session_b1/session.json"].data, b'{"x": 1}', "asked for")
+        same(place.bucket["session_a1/session.json"].data == b'{"x": 1}', False, "not asked for")
+        same(place.bucket["session_b1/session.json"].data, b'{"x": 1}', "asked for")
         # What is not asked for is not forgotten: what was removed here does not come back.
         place.do("rm", place.store, f"session_a2/{MESSAGES}/message_0.json")
         place.take("--session=b1")
@@ -382,6 +412,7 @@ def test_objects_that_strands_adds_are_files_within_a_round_and_the_other_way_ro
         manager.session("s", 1)
         mount = box.mount(store=place.store)
         for verb in (["import"], ["export", "--layout=strands"]):
+            place.server.fault(lambda request: True, status=503, times=3)  # at the start
             watcher = subprocess.Popen([box.program, *verb, "--watch", "--every=1s", mount.store,
                                         "s3://b"], env=place.environment(AWS_MAX_ATTEMPTS="2"),
                                        stdout=subprocess.PIPE)
@@ -576,14 +607,14 @@ def test_busy_servers_and_cut_answers_are_asked_again(box):
         fault(lambda r: r.operation == "GET", status=500, code="InternalError", times=3)
         fault(lambda r: r.operation == "GET", cut=0, pause=0.3)
         place.take()
-        expected = {key[1:]: data for key, data in place.objects().items()}
+        expected = place.objects()
         same(place.files(), expected, "files")
         place.server.buckets["c"]
         # An answer that is lost: the second try finds what the first has done.
         fault(lambda r: r.operation == "PUT", lose=True, times=5)
         fault(lambda r: r.operation == "PUT", status=503, times=5)
         same(place.counts(place.send, url="s3://c").get("conflicts"), None, "lost answers")
-        same({key[1:]: found.data for key, found in place.server.buckets["c"].items()}, expected,
+        same({key: found.data for key, found in place.server.buckets["c"].items()}, expected,
              "the other bucket")
 
 
@@ -601,7 +632,7 @@ def test_a_server_that_stays_away_is_given_up_with_a_sentence(box):
 
 def test_bad_buckets_get_a_sentence_each_and_nothing_half_done(box):
     with place_of(box) as place:
-        place.server.buckets["b"]["/session_s/session.json"] = Object(b"{}")
+        place.server.buckets["b"]["session_s/session.json"] = Object(b"{}")
 
         def refused(*words, verb=place.take, status=1, **env):
             said = verb(status=status, env=place.environment(**env))
@@ -627,8 +658,12 @@ def test_bad_buckets_get_a_sentence_each_and_nothing_half_done(box):
         refused("no right", verb=restore)
         place.server.denied = set()
         refused("endpoint", AWS_ENDPOINT_URL_S3="ftp://x")
+        place.take("--region=", "-n")
         refused("no credentials", AWS_ACCESS_KEY_ID="")
         same(set(place.operations()) - {"LIST", "HEAD"}, set(), "what was asked")
+        place.server.buckets["empty"]
+        refused("name the prefix", verb=lambda **named: place.take(url="s3://empty", **named))
+        same(os.path.exists(place.store), False, "no store was made")
         assert "no bucket" in place.do("import", place.store, "s3:///x", status=1)
         for url in ("s3://b/x?y", "s3://B!"):
             place.do("import", place.store, url, status=1)
@@ -639,15 +674,15 @@ def test_bad_objects_are_left_out_with_a_sentence_and_the_rest_comes(box):
         manager = Manager(place.bucket)
         manager.session("s", 2)
         bad = {
-            "/session_s/agents/agent_a/messages/message_5.json": b"{no json",
-            "/session_../agents/../agent_a/agent.json": b"{}",
-            "/session_s/agents/agent_\n/agent.json": b"{}",
-            "/session_" + "x" * 300 + "/session.json": b"{}",
+            "session_s/agents/agent_a/messages/message_5.json": b"{no json",
+            "session_../agents/../agent_a/agent.json": b"{}",
+            "session_s/agents/agent_\n/agent.json": b"{}",
+            "session_" + "x" * 300 + "/session.json": b"{}",
         }
         for key, data in bad.items():
             place.bucket[key] = Object(data)
-        place.bucket["/session_@role=user/session.json"] = Object(b"{}")
-        large = place.bucket["/session_s/agents/agent_big/agent.json"] = Object(b"{}")
+        place.bucket["session_@role=user/session.json"] = Object(b"{}")
+        large = place.bucket["session_s/agents/agent_big/agent.json"] = Object(b"{}")
         large.size = 5 << 30
         manager.message("s", 4)
         place.server.fault(lambda r: r.operation == "GET" and r.key.endswith("_4.json"), status=403,
@@ -658,16 +693,92 @@ def test_bad_objects_are_left_out_with_a_sentence_and_the_rest_comes(box):
             assert words in said, said
         same(said.count("no file can have this name"), 2, said)
         same(sorted(path for path in place.files() if "@" not in path),
-             sorted(key[1:] for key in place.bucket
+             sorted(key for key in place.bucket
                     if key not in bad and "_4." not in key and "big" not in key
                     and "@" not in key), "the rest")
         # And files that no reader could take.
-        del place.bucket["/session_s/agents/agent_a/messages/message_5.json"]
+        del place.bucket["session_s/agents/agent_a/messages/message_5.json"]
         place.put(f"session_s/{MESSAGES}/message_7.json", b"{not yet")
         place.put(f"session_s/{MESSAGES}/message_x.json", b"{}")
         said = place.send(status=1)
         assert "message_7.json: its file is not JSON" in said, said
         assert not {manager.key("s", 7), manager.key("s", "x")} & set(place.bucket), "not sent"
+
+
+def test_an_object_that_may_not_be_read_is_named_and_the_rest_comes_unless_that_is_none(box):
+    with place_of(box) as place:
+        manager = Manager(place.bucket)
+        manager.session("s", 60)
+        denied = [manager.key("s", 7)]
+        place.server.fault(lambda r: r.operation == "GET" and (not denied or r.key in denied),
+                           status=403, code="AccessDenied", times=10 ** 6)
+        said = place.take(status=1)
+        assert "message_7.json: GET: these credentials have no right to do that" in said, said
+        same(said.count("no right"), 1, said)
+        same(len(place.files()), 61, "the rest")
+        denied.clear()
+        manager.session("t", 400)
+        place.operations()
+        said = place.take(status=1)
+        assert said.count("no right") <= 33, said
+        assert place.operations().count("GET") < 100, "it does not go on"
+        same(len(place.files()), 61, "nothing has come")
+
+
+def test_what_is_left_out_is_fetched_once_and_named_once_in_each_command(box):
+    with place_of(box) as place:
+        manager = Manager(place.bucket)
+        manager.session("s", 2)
+        bad, name = manager.key("s", 5), f"session_{'x' * 300}/session.json"
+        place.bucket[bad] = Object(b"{no json")
+        place.bucket[name] = Object(b"{}")
+        place.bucket["session_big/session.json"] = Object(b"{}")
+        place.bucket["session_big/session.json"].size = 5 << 30
+        place.put(f"session_s/{MESSAGES}/message_7.json", b"{not yet")
+        manager.message("s", 8, text="there")
+        place.put(f"session_s/{MESSAGES}/message_8.json", b'{"here": 8}')
+        for verb, words in (("import", ("_5.json: it is not JSON", name + ": no file can",
+                                        "larger than 256 MiB", "_8.json: it has changed here")),
+                            ("export", (name + ": no file can", "_7.json: its file is not JSON",
+                                        "_8.json: it has"))):
+            for again in range(2):
+                place.operations()
+                watcher = subprocess.Popen(
+                    [box.program, verb, "--layout=strands", "--watch", "--every=1s", place.store,
+                     "s3://b"], env=place.environment(), stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE)
+                eventually(lambda: place.server.count("LIST") > 3, "some rounds")
+                asked = collections.Counter(r.key for r in place.server.requests
+                                            if r.operation == "GET")
+                same(asked[bad], 0 if again or verb == "export" else 1, f"{verb}: {asked}")
+                manager.message("s", 20 + 2 * again + (verb == "export"))
+                if verb == "export":
+                    place.put(f"session_s/{MESSAGES}/message_{30 + again}.json", b"{}")
+                    eventually(lambda: manager.key("s", 30 + again) in place.bucket, "it goes on")
+                else:
+                    eventually(lambda: f"message_{20 + 2 * again}" in place.do(
+                        "ls", place.store, f"session_s/{MESSAGES}"), "it goes on")
+                watcher.send_signal(signal.SIGTERM)
+                told, said = (text.decode() for text in watcher.communicate())
+                for word in words:
+                    same(said.count(word), 1, f"{verb}, run {again}: {word!r} in {said}")
+                assert len(told.splitlines()) <= 2, told
+        # It is good now, and the next one is bad.
+        place.bucket[bad] = Object(b'{"json": 1}')
+        place.bucket[manager.key("s", 6)] = Object(b"{nor this")
+        said = place.take(status=1)
+        assert "_6.json: it is not JSON" in said and "_5.json" not in said, said
+        same(place.files()[f"session_s/{MESSAGES}/message_5.json"], b'{"json": 1}', "the file")
+        del place.bucket[manager.key("s", 6)]
+        assert "_6.json" not in place.take(status=1), "it is gone"
+        place.bucket[manager.key("s", 6)] = Object(b"{nor this")
+        place.take(status=1)
+        # What never came is not deleted there, and its name is free here.
+        place.send("--delete", status=1)
+        assert manager.key("s", 6) in place.bucket
+        place.put(f"session_s/{MESSAGES}/message_6.json", b'{"here": 6}')
+        assert "_6.json: it is not JSON" in place.send(status=1)
+        same(place.bucket[manager.key("s", 6)].data, b"{nor this", "the object")
 
 
 def test_a_list_that_ends_too_early_is_none_although_its_answer_is_whole(box):
@@ -700,8 +811,8 @@ def test_a_streamed_upload_that_an_emulator_has_kept_in_its_frame_is_read(box):
     with place_of(box) as place:
         body = b"".join([b"9;chunk-signature=aa\r\n", b'{"framed"', b"\r\n5\r\n: 12}\r\n",
                          b"0;x=y\r\nz:1\r\n\r\n"])
-        place.bucket["/session_s/session.json"] = Object(body, {"Content-Encoding": "aws-chunked"})
-        plain = place.bucket["/session_t/session.json"] = Object(b"{}")
+        place.bucket["session_s/session.json"] = Object(body, {"Content-Encoding": "aws-chunked"})
+        plain = place.bucket["session_t/session.json"] = Object(b"{}")
         plain.headers["Content-Encoding"] = "aws-chunked"
         place.take()
         same(place.files(), {"session_s/session.json": b'{"framed": 12}',
@@ -737,6 +848,82 @@ def test_credentials_come_from_files_and_tokens_and_are_seen_nowhere(box):
         assert "no credentials for the token" in said and "stolen" not in said, said
         said = place.take("--endpoint=http://id:pass@localhost:1", status=1)
         assert "pass@" not in said, said
+
+
+PLAIN = "aws_access_key_id = {0}\naws_secret_access_key = {1}\n"
+
+
+def test_credentials_and_the_region_are_looked_for_in_the_order_of_awss_own_tools(box):
+    """What was signed with, by what is in the environment, ~/.aws/credentials and ~/.aws/config;
+    WEB stands for a key that a token was exchanged for."""
+    with place_of(box) as place:
+        Manager(place.bucket).session("s", 1)
+        token = box.new_path("token")
+        write(token, b"a.web/token+1\n")
+        for key in ("ENV", "SHARED", "CONFIG", "OTHER"):
+            place.server.keys[key] = (bucket.SECRET, None)
+        place.server.keys["TOKEN"] = (bucket.SECRET, "t")
+        secret, url = bucket.SECRET, place.server.url
+        env = {"AWS_ACCESS_KEY_ID": "ENV", "AWS_SECRET_ACCESS_KEY": secret}
+        web = {"AWS_WEB_IDENTITY_TOKEN_FILE": token, "AWS_ROLE_ARN": "arn:aws:iam::1:role/x"}
+        keys = {key: PLAIN.format(key, secret) for key in place.server.keys}
+        shared, config = f"[default]\n{keys['SHARED']}", f"[default]\n{keys['CONFIG']}"
+        web_config = f"web_identity_token_file = {token}\nrole_arn = arn:aws:iam::1:role/y\n"
+        other = f"[profile other]\n{keys['OTHER']}region = eu-west-3\n"
+        use = {"AWS_PROFILE": "other"}
+        for given, in_shared, in_config, key, region in (
+                (env, shared, config, "ENV", None),
+                (env | web | use, shared, other, "ENV", "eu-west-3"),
+                (web, shared, config, "WEB", None),
+                ({}, shared, f"[default]\n{web_config}", "WEB", None),
+                ({}, shared + web_config, "", "WEB", None),
+                (use, shared, other + web_config, "WEB", "eu-west-3"),
+                ({}, shared, config, "SHARED", None),
+                ({}, shared, config + "aws_session_token = not of these keys\n", "SHARED", None),
+                ({}, f"[default]\n{keys['TOKEN']}aws_session_token = t\n", "", "TOKEN", None),
+                (use, "[other]\n" + keys["SHARED"], other, "SHARED", "eu-west-3"),
+                (use, shared, other, "OTHER", "eu-west-3"),
+                (use, shared, other.replace("other]", '"other" ]'), "OTHER", "eu-west-3"),
+                (use, shared, "[other]\n" + keys["CONFIG"] + other, "OTHER", "eu-west-3"),
+                ({}, "", config.replace("[", "[profile "), "CONFIG", None),
+                ({}, shared, "[default]\ns3 =\n  region = x\n  endpoint_url = http://x\n"
+                 "region = eu-west-1\n[profile x]\nregion = y\n", "SHARED", "eu-west-1"),
+                ({}, "[default]\n  " + keys["SHARED"].replace("\n", "\n  "),
+                 "\r\n[default]\r\nregion=eu-west-1 \r\n", "SHARED", "eu-west-1"),
+                (env | {"AWS_DEFAULT_REGION": "a-1"}, "", other + "[default]\nregion=b-1", "ENV",
+                 "a-1"),
+                (env | {"AWS_DEFAULT_REGION": "a-1", "AWS_REGION": "c-1"}, "", "", "ENV", "c-1"),
+                (env | {"AWS_DEFAULT_REGION": "", "AWS_REGION": ""}, "", "[default]\nregion=b-1",
+                 "ENV", "b-1")):
+            what = f"{given} {in_shared!r} {in_config!r}"
+            folder = os.path.join(box.new_folder("home"), ".aws")
+            os.mkdir(folder)
+            write(os.path.join(folder, "credentials"), in_shared.encode())
+            write(os.path.join(folder, "config"), in_config.encode())
+            place.server.region = region or "us-east-1"
+            place.operations()
+            place.take(env={name: value for name, value in place.environment().items()
+                            if not name.startswith("AWS_")}
+                       | {"HOME": os.path.dirname(folder), "AWS_ENDPOINT_URL": url} | given)
+            signed = place.server.requests[-1].headers["authorization"]
+            found = re.search(r"Credential=([^/]+)/", signed)[1]
+            same("WEB" if found.startswith("ASIA") else found, key, what)
+        said = place.take(status=1, env=place.environment(AWS_SECRET_ACCESS_KEY=""))
+        assert "no AWS_SECRET_ACCESS_KEY beside it" in said, said
+        # Other files, and what is said beats all.
+        for name, text in (("shared", shared), ("config", other)):
+            write(os.path.join(box.folder, name), text.encode())
+        place.server.region = "d-1"
+        place.take("--region=d-1", env=place.environment(
+            AWS_SHARED_CREDENTIALS_FILE=os.path.join(box.folder, "shared"), AWS_PROFILE="other",
+            AWS_CONFIG_FILE=os.path.join(box.folder, "config"), AWS_ACCESS_KEY_ID=""))
+        same("Credential=OTHER/" in place.server.requests[-1].headers["authorization"], True, "")
+        # Who asks for a role has a name.
+        for name, more in (("sessfs", {}), ("me", {"AWS_ROLE_SESSION_NAME": "me"})):
+            place.operations()
+            place.take(env=place.environment(AWS_ACCESS_KEY_ID="", AWS_ENDPOINT_URL_STS=url, **web,
+                                             **more))
+            same(f"RoleSessionName={name}&" in place.server.requests[0].body.decode(), True, name)
 
 
 def test_no_dump_of_the_process_has_the_secret(box):
@@ -777,7 +964,7 @@ def test_keys_of_any_bytes_are_signed_in_both_styles(box):
         names = ["a b", "a+b", "a%2Fb", "~-_.", "\u65e5\u672c", "a&b=c", "'()*!", "q?x#y", "a;b",
                  "a:b@c", "[x]", "a,$", "\\", '"', "<&>", "`^{|}"]
         for name in names:
-            place.bucket[f"/session_{name}/session.json"] = Object(document({"id": name}))
+            place.bucket[f"session_{name}/session.json"] = Object(document({"id": name}))
         place.server.page = 3
         same(place.counts(place.take), {"created": len(names)}, "by path")
         for name in names:
@@ -851,19 +1038,19 @@ def test_a_bucket_that_changes_while_it_is_listed_is_right_after_the_next_run(bo
         place.server.before = change
         place.take("--delete")
         place.take("--delete")
-        same(place.files(), {key[1:]: data for key, data in place.objects().items()}, "files")
+        same(place.files(), place.objects(), "files")
 
 
 def test_large_documents_come_whole_also_when_answers_are_cut_off(box):
     with place_of(box) as place:
         data = json.dumps({"text": "x" * (9 << 20)}).encode()
-        place.bucket["/session_s/session.json"] = Object(data)
+        place.bucket["session_s/session.json"] = Object(data)
         place.server.fault(lambda r: r.operation == "GET", cut=1000, times=2)
         place.take()
         same(place.files(), {"session_s/session.json": data}, "the file")
         place.server.buckets["c"]
         place.send(url="s3://c")
-        same(place.server.buckets["c"]["/session_s/session.json"].data, data, "the object")
+        same(place.server.buckets["c"]["session_s/session.json"].data, data, "the object")
 
 
 # Many
@@ -969,7 +1156,7 @@ def test_imports_that_are_cut_off_at_random_complete_each_other(box):
     with place_of(box) as place:
         fill(place.bucket, cut_sessions(), 20)
         cut_and_complete(place, ["import", place.store, "s3://b"], "GET", len(place.bucket))
-        same(place.files() == {key[1:]: data for key, data in place.objects().items()}, True,
+        same(place.files() == place.objects(), True,
              "the files")
 
 
@@ -981,7 +1168,7 @@ def test_exports_that_are_cut_off_at_random_complete_each_other(box):
         with contextlib.closing(sqlite3.connect(place.store)) as db, db:
             db.executemany("INSERT INTO agentscope_sessions (session_id, state_key, state_data) "
                            "VALUES (?, ?, ?)",
-                           ((key.split("/")[1], key.split("/", 2)[2][: -len(".json")],
+                           ((key.split("/")[0], key.split("/", 1)[1][: -len(".json")],
                              found.data.decode()) for key, found in expected.items()))
         cut_and_complete(place, ["export", "--layout=strands", place.store, "s3://b"], "PUT",
                          len(expected))
@@ -1008,7 +1195,7 @@ def test_two_runs_at_once_from_two_machines_lose_nothing(box):
                 for at in (one, two)]
         said = b"".join(run.communicate()[1] for run in runs).decode()
         for path, datas in shared.items():
-            there = place.bucket["/" + path].data
+            there = place.bucket[path].data
             assert there in datas.values(), path
             if len(set(datas.values())) > 1:
                 assert path in said, f"{path} is named by the one that came second: {said}"
@@ -1050,9 +1237,9 @@ def test_random_changes_on_both_sides_are_carried_over_as_three_states_say(box):
                 data = chance.choice([None, *(b'{"v": %d}' % n for n in range(3))])
                 if chance.randrange(2):
                     model[path].there = data
-                    place.bucket.pop("/" + path, None)
+                    place.bucket.pop(path, None)
                     if data:
-                        place.bucket["/" + path] = Object(data)
+                        place.bucket[path] = Object(data)
                 elif data or model[path].here:
                     model[path].here = data
                     if data:
@@ -1068,10 +1255,10 @@ def test_random_changes_on_both_sides_are_carried_over_as_three_states_say(box):
             verb = ["export"] if up else ["import"]
             done = box.sessfs(*verb, "--layout=strands", *["--delete"][:drop], place.store,
                               "s3://b", env=place.environment())
-            said = sorted(re.findall(r"s3://b//(\S+): it has changed", done.stderr.decode()))
+            said = sorted(re.findall(r"s3://b/(\S+): it has changed", done.stderr.decode()))
             same(said, conflicts, f"step {step}: {verb} {drop}")
             same(place.files(), {p: m.here for p, m in model.items() if m.here}, f"step {step}")
-            same({key[1:]: data for key, data in place.objects().items()},
+            same(place.objects(),
                  {p: m.there for p, m in model.items() if m.there}, f"step {step}")
 
 
