@@ -127,10 +127,11 @@ struct sqlite {
 		uint64_t written;   /* by the transaction, and perhaps in memory only; about */
 		uint64_t allowance; /* that may be written before the disk is looked at again */
 		int64_t taken;	    /* pages in use before the transaction, if above the quota */
-		bool lent, kept;  /* to the transaction; by it, for the history, of unknown size */
-		bool nearly_full; /* as of the last look */
-		uint64_t grown;	  /* size up to which the database has its blocks already */
-		bool no_blocks;	  /* the filesystem promises none */
+		bool lent, kept; /* to the transaction; by it, for the history, of unknown size */
+		uint64_t kept_bytes; /* by it, for the history, of a size that is known */
+		bool nearly_full;    /* as of the last look */
+		uint64_t grown;	     /* size up to which the database has its blocks already */
+		bool no_blocks;	     /* the filesystem promises none */
 		struct log_pause full, in_use; /* of what says that there is no room, and why */
 		int64_t wal_limit; /* bytes that the WAL keeps when it is begun anew; 0: not set */
 	} room;
