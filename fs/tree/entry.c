@@ -344,6 +344,8 @@ static int unlink_keep(struct tree *tree, struct view *view, struct unlinking *u
 		unlinking->orphaned = true;
 		return 0;
 	}
+	if (inode_is_unshared(tree, inode))
+		return 0;
 	r = content_size(tree, view, inode, &size);
 	if (r < 0 || (!inode->open && !inode->led && size > UNLINK_KEEP))
 		return r;
