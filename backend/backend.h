@@ -367,6 +367,10 @@ enum backend_flags {
 	 * state, each read may be of a later one than the read before.  -ESTALE only in the middle
 	 * of rows that were replaced, and then for these alone. */
 	BACKEND_LATEST = 1 << 7,
+	/* A snapshot that ends at once: until then its thread asks it, takes no lock that is held
+	 * over a call of the store, and calls the store for nothing else.  Commits may have to wait
+	 * for it. */
+	BACKEND_BRIEF = 1 << 8,
 };
 
 typedef int backend_row_fn(void *arg, int64_t index, struct bytes data);

@@ -37,6 +37,7 @@ struct shown {
 	uint64_t nodeid;
 	struct stat st;
 	bool own;   /* the kernel must not cache the attributes */
+	bool just;  /* but it may for a moment */
 	bool brief; /* nor what the name leads to */
 };
 

@@ -71,6 +71,7 @@ static int stage_extend(struct stage *stage, uint64_t offset, uint64_t end)
 	int r;
 
 	stage_unmap(stage);
+	stage->is_json = false;
 	r = stage_reserve(stage, end);
 	if (r < 0 || offset <= stage->size)
 		return r;
@@ -173,6 +174,12 @@ void stage_passed(struct stage *stage, uint64_t offset)
 
 	if (stage->map && offset >= page)
 		madvise(stage->map, MIN(offset, stage->map_size) / page * page, MADV_DONTNEED);
+}
+
+bool stage_is_json(struct stage *stage, struct bytes mapped, struct json_error *error)
+{
+	stage->is_json = stage->is_json || json_valid(mapped, error);
+	return stage->is_json;
 }
 
 void stage_done(struct stage *stage)

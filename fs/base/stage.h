@@ -11,8 +11,10 @@
  * temporary file's disk is full); after an error the bytes are as before.  Not thread-safe.
  */
 
+#include <stdbool.h>
 #include <stdint.h>
 
+#include "fs/base/json.h"
 #include "fs/base/spool.h"
 
 struct stage {
@@ -22,6 +24,7 @@ struct stage {
 	struct spooled *spooled;
 	void *map; /* of what is spooled, while mapped */
 	size_t map_size;
+	bool is_json; /* the bytes were found to be one document, and have not changed since */
 };
 
 int stage_write(struct stage *stage, uint64_t offset, struct bytes data);
@@ -35,6 +38,9 @@ int stage_map(struct stage *stage, struct bytes *ret_bytes);
 void stage_unmap(struct stage *stage);
 /* The mapped bytes before offset are not needed again soon: let the system take their memory. */
 void stage_passed(struct stage *stage, uint64_t offset);
+/* Whether the mapped bytes are one JSON document, which they are parsed for once; error: what is
+ * wrong, or NULL. */
+bool stage_is_json(struct stage *stage, struct bytes mapped, struct json_error *error);
 void stage_done(struct stage *stage);
 
 #endif

@@ -47,6 +47,16 @@ static inline struct inode *inode_ref(struct tree *tree, struct inode *inode)
 	pthread_mutex_unlock(&tree->table_lock);
 	return inode;
 }
+/* Whether the caller alone has a count of it, so that neither the kernel nor a handle knows it. */
+static inline bool inode_is_unshared(struct tree *tree, const struct inode *inode)
+{
+	bool unshared;
+
+	pthread_mutex_lock(&tree->table_lock);
+	unshared = inode->count == 1;
+	pthread_mutex_unlock(&tree->table_lock);
+	return unshared;
+}
 /* Drop a count of a version, if there is one; *version becomes NULL. */
 void version_drop(struct version **version);
 /* Counted inodes. */

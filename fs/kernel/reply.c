@@ -24,13 +24,18 @@ static bool is_refused(fuse_req_t req, int error)
 	return error < 0;
 }
 
+/* Seconds; to the kernel it is at least a tick of its clock. */
+static const double MOMENT = 0.001;
+
 void reply_fill_entry(const struct session *session, const struct shown *shown,
 		      struct fuse_entry_param *entry)
 {
 	*entry = (struct fuse_entry_param){
 		.ino = shown->nodeid,
 		.attr = shown->st,
-		.attr_timeout = shown->own ? 0 : session->keep,
+		.attr_timeout = !shown->own ? session->keep :
+				shown->just ? MOMENT :
+					      0,
 		.entry_timeout = shown->brief ? 0 : session->keep,
 	};
 }

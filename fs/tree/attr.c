@@ -196,6 +196,7 @@ static int show_face(struct tree *tree, struct inode *inode, struct face *face, 
 	shown->own |= asks;
 	face->shown &= !asks;
 	shown->nodeid = inode_nodeid(inode, face->number);
+	shown->just = false;
 	shown->brief = brief;
 	if (r == 0)
 		face_answers(face);
@@ -292,6 +293,9 @@ static int created_once(struct tree *tree, struct handle *handle, struct shown *
 	int r;
 
 	r = show_face(tree, inode, handle->face, !inode->name_kept, shown);
+	/* The kernel asks at once whether the file that it has just made may be opened.  A save
+	 * shows its own bytes, and the kernel asks again after each write by it. */
+	shown->just = handle->writing->mode == HANDLE_SAVE;
 	if (r == 0)
 		face_created(handle, (uint64_t)shown->st.st_size);
 	return r;

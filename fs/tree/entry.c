@@ -143,20 +143,23 @@ typedef int entry_fn(struct tree *tree, struct view *view, struct inode *dir, st
 		     uint64_t *ret_id, struct inode **ret_inode);
 
 static int entry_look_by(struct tree *tree, struct view *view, struct inode *dir, struct bytes name,
-			 entry_fn *find, uint64_t *ret_id, struct inode **ret_inode)
+			 unsigned flags, entry_fn *find, uint64_t *ret_id, struct inode **ret_inode)
 {
-	int r = view_begin(tree, 0, view);
+	int r = view_begin(tree, flags, view);
 
 	if (r < 0)
 		return r;
-	return heed(tree, view, dir, name, find(tree, view, dir, name, ret_id, ret_inode),
-		    ret_inode);
+	r = find(tree, view, dir, name, ret_id, ret_inode);
+	/* A view that goes past something is not brief after all. */
+	if ((flags & BACKEND_BRIEF) && !view->past)
+		return r;
+	return heed(tree, view, dir, name, r, ret_inode);
 }
 
 int entry_look(struct tree *tree, struct view *view, struct inode *dir, struct bytes name,
 	       uint64_t *ret_id, struct inode **ret_inode)
 {
-	return entry_look_by(tree, view, dir, name, entry_open, ret_id, ret_inode);
+	return entry_look_by(tree, view, dir, name, 0, entry_open, ret_id, ret_inode);
 }
 
 int entry_recall(struct tree *tree, struct view *view, struct inode *dir, struct bytes name,
@@ -171,14 +174,21 @@ int entry_recall(struct tree *tree, struct view *view, struct inode *dir, struct
 	return 0;
 }
 
+/* Not where something waits: to heed it may be to forget an inode, and so to commit. */
+static unsigned brief_flag(const struct tree *tree)
+{
+	return tree->taker.late || tree->rest.any ? 0 : BACKEND_BRIEF;
+}
+
 static int lookup_name(struct tree *tree, struct inode *dir, struct bytes name,
 		       struct inode **ret_inode)
 {
 	_cleanup_(view_end) struct view view = { 0 };
 	WITH_READ_LOCK(tree);
+	const unsigned flags = brief_flag(tree);
 	uint64_t id;
 
-	return entry_look_by(tree, &view, dir, name, entry_measure, &id, ret_inode);
+	return entry_look_by(tree, &view, dir, name, flags, entry_measure, &id, ret_inode);
 }
 
 int name_lookup(struct tree *tree, struct inode *dir, struct bytes name, struct inode **ret_inode)
@@ -198,12 +208,13 @@ int entry_look_pair(struct tree *tree, struct view *view, struct entry_pair *pai
 		{ .parent = pair->dir->node.ino, .name = pair->name },
 		{ .parent = pair->dir_to->node.ino, .name = pair->name_to, .arg = tree },
 	};
+	const unsigned brief = brief_flag(tree);
 	int r = entry_check(pair->dir, pair->name);
 
 	if (r == 0)
 		r = entry_check(pair->dir_to, pair->name_to);
 	if (r == 0)
-		r = view_begin(tree, 0, view);
+		r = view_begin(tree, brief, view);
 	/* An ordinary file that becomes rows is read; a document that is replaced is kept for a
 	 * moment. */
 	if (kind_is_state(place_kind(tree, pair->dir_to, pair->name_to)))
@@ -211,6 +222,10 @@ int entry_look_pair(struct tree *tree, struct view *view, struct entry_pair *pai
 	looked[1].wanted = pair->exchange ? inode_wants_tail : inode_wants_row;
 	if (r == 0)
 		r = backend_entry_look(view->backend, view->snapshot, looked, 2);
+	if (r == 0 && brief) {
+		view_end(view);
+		r = view_begin(tree, 0, view);
+	}
 	if (r == 0)
 		r = heed(tree, view, pair->dir, pair->name,
 			 looked_up(tree, view, pair->dir, &looked[0], &view->whole[0],
@@ -329,6 +344,8 @@ static int unlink_keep(struct tree *tree, struct view *view, struct unlinking *u
 		unlinking->orphaned = true;
 		return 0;
 	}
+	if (inode_is_unshared(tree, inode))
+		return 0;
 	r = content_size(tree, view, inode, &size);
 	if (r < 0 || (!inode->open && !inode->led && size > UNLINK_KEEP))
 		return r;

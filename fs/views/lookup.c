@@ -313,5 +313,6 @@ int window_show(struct tree *tree, const struct inode *inode, struct shown *ret_
 {
 	ret_shown->nodeid = inode->ino;
 	ret_shown->own = ret_shown->brief = true;
+	ret_shown->just = false;
 	return window_stat(tree, inode, &ret_shown->st);
 }

@@ -105,7 +105,8 @@ static bool stage_is_whole(const struct tree *tree, struct writing *writing, uin
 
 	if (stage_map(&writing->stage, &bytes) < 0)
 		return false;
-	whole = content_is_whole(tree, kind, bytes);
+	whole = kind == BACKEND_SINGLE ? stage_is_json(&writing->stage, bytes, NULL) :
+					 content_is_whole(tree, kind, bytes);
 	stage_unmap(&writing->stage);
 	return whole;
 }

@@ -238,7 +238,7 @@ static bool plan_is_valid(const struct save *save)
 
 	if (node->kind == BACKEND_HASH)
 		return plan_is_text(save);
-	if (json_valid(save->bytes, &error))
+	if (stage_is_json(save->stage, save->bytes, &error))
 		return true;
 	for (size_t i = 0; i < error.offset; i++)
 		if (save->bytes.data[i] == '\n') {

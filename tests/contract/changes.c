@@ -535,6 +535,42 @@ Test(others, tables_renamed_and_replaced_are_noticed_by_a_commit)
 	cr_assert_str_eq(changes_of(store), "sess/messages from 1");
 }
 
+/* The writer's connection reads then: what it learns of the schema it must not forget. */
+static int brief_error(struct backend *backend)
+{
+	struct backend_snapshot *snapshot;
+	int r = backend->ops->snapshot_begin(backend, BACKEND_BRIEF, &snapshot);
+
+	if (r == 0)
+		backend->ops->snapshot_end(backend, snapshot);
+	return r;
+}
+
+Test(others, tables_put_in_place_of_ours_are_noticed_by_a_brief_look)
+{
+	COMMIT(store, row_insert(S, K, 0, BYTES("old")));
+	cr_assert_eq(brief_error(store), 0);
+	other_runs(other, "BEGIN; DROP TABLE agentscope_sessions; " TABLE "; " INSERT
+			  "VALUES ('s', 'k', 0, 'new'); COMMIT");
+
+	cr_assert_eq(brief_error(store), -ESTALE);
+	cr_assert_eq(COMMIT(store, row_insert(S, K, 1, BYTES("mine"))), -ESTALE);
+	cr_assert_eq(digest_first(store), 0);
+	cr_assert_eq(brief_error(store), 0);
+	cr_assert_eq(COMMIT(store, row_insert(S, K, 1, BYTES("mine"))), 0);
+}
+
+Test(others, columns_that_are_gone_are_noticed_by_a_commit_behind_a_brief_look)
+{
+	COMMIT(store, row_put(S, K, 0, BYTES("1")));
+	cr_assert_eq(brief_error(store), 0);
+	other_runs(other, "ALTER TABLE agentscope_sessions DROP COLUMN version");
+
+	cr_assert_eq(brief_error(store), 0);
+	cr_assert_eq(COMMIT(store, row_put(S, K, 0, BYTES("2"))), 0);
+	cr_assert_str_eq(rows_of(store, S, K), "0=2");
+}
+
 static int64_t milliseconds(void)
 {
 	struct timespec now;

@@ -61,6 +61,53 @@ def test_a_save_in_place_takes_one_lookup_more_than_its_calls(box):
         )
 
 
+# A directory that has changed is asked for by the next call that goes through it.  What nobody has
+# is looked up, and so is what was saved a moment ago.
+
+
+def test_a_new_file_takes_a_lookup_and_the_attributes_of_its_directory(box):
+    mount, session = box.session(options=("debug",))
+    numbers = iter(range(100))
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+    write(os.path.join(session, "k.json"), b"[1]")
+    check_requests(
+        mount,
+        "a new document",
+        lambda: write_by(os.path.join(session, f"{next(numbers)}.json"), flags, b'{"a": 1}'),
+        "GETATTR LOOKUP CREATE WRITE FLUSH",
+    )
+
+
+def test_a_removal_takes_a_lookup_and_the_attributes_of_the_directory(box):
+    mount, session = box.session(options=("debug",))
+    for number in range(TRIES):
+        write(os.path.join(session, f"{number}.json"), b"[1]")
+    pattern = rf"opcode: (\w+) .*pid: {os.getpid()}\n"
+    tries = []
+    for number in range(TRIES):
+        begin = len(mount.log())
+        os.unlink(os.path.join(session, f"{number}.json"))
+        tries.append(re.findall(pattern, mount.log()[begin:]))
+    same(min(tries, key=len), ["GETATTR", "LOOKUP", "UNLINK"], "requests of a removal")
+
+
+def test_a_save_by_rename_takes_two_lookups_and_the_attributes_of_the_directory(box):
+    mount, session = box.session(options=("debug",))
+    path = os.path.join(session, "k.json")
+    write(path, b"[1]")
+
+    def save():
+        write_by(f"{path}.tmp", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, b'{"a": 1}')
+        os.rename(f"{path}.tmp", path)
+
+    check_requests(
+        mount,
+        "a save by rename",
+        save,
+        "GETATTR LOOKUP CREATE GETXATTR WRITE FLUSH GETATTR LOOKUP RENAME",
+    )
+
+
 def test_an_append_takes_no_request_but_those_of_its_calls(box):
     mount, session = box.session(options=("debug",))
     path = os.path.join(session, "l.jsonl")

@@ -253,6 +253,33 @@ Test(stage, maps_the_bytes_of_now_after_each_change)
 	}
 }
 
+static bool is_json(struct stage *stage)
+{
+	struct bytes mapped;
+
+	cr_assert_eq(stage_map(stage, &mapped), 0);
+	return stage_is_json(stage, mapped, NULL);
+}
+
+Test(stage, is_json_as_long_as_its_bytes_are)
+{
+	FOR_EACH_PLACE(stage)
+	{
+		cr_expect_not(is_json(&stage));
+		put(&stage, 0, BYTES("[10]"));
+		cr_expect(is_json(&stage));
+		cr_expect(is_json(&stage), "it is remembered");
+		put(&stage, 1, BYTES("x"));
+		cr_expect_not(is_json(&stage));
+		put(&stage, 1, BYTES("1"));
+		cr_expect(is_json(&stage));
+		cr_assert_eq(stage_truncate(&stage, 3), 0);
+		cr_expect_not(is_json(&stage));
+		cr_assert_eq(stage_truncate(&stage, 4), 0);
+		cr_expect_not(is_json(&stage));
+	}
+}
+
 Test(stage, still_maps_what_was_passed)
 {
 	_cleanup_(buf_done) struct buf expected = { 0 };

@@ -208,6 +208,8 @@ int sqlite_room_check(struct sqlite *store, uint64_t bytes)
 		return room_look(store, &room) ? grow_ahead(store, &room, true) : 0;
 	if (check_quota(store) < 0)
 		return -ENOSPC;
+	bytes += store->room.kept_bytes;
+	store->room.kept_bytes = 0;
 	store->room.written += bytes;
 	kept = store->room.kept;
 	store->room.kept = false;

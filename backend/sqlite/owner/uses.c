@@ -136,7 +136,7 @@ static int uses_look(struct sqlite *store)
 	int r;
 
 	pthread_mutex_lock(&store->version_lock);
-	r = sqlite_schema_pending(&store->watcher, &pending, &cut);
+	r = sqlite_schema_pending(&store->watcher, false, &pending, &cut);
 	pthread_mutex_unlock(&store->version_lock);
 	/* The reconciler finds out by itself that triggers were cut off. */
 	if (r == 0 && ((pending & SQLITE_PENDING_FEED) || cut))

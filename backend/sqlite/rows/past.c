@@ -150,6 +150,17 @@ static int ask_key(struct sqlite_conn *conn, enum sqlite_sql sql, struct bytes s
 	return cursor_end(&cursor);
 }
 
+/* One row was kept: how much that takes. */
+static int kept_one(struct sqlite_conn *conn)
+{
+	struct cursor cursor = cursor_open(conn, SQL_PAST_BYTES);
+
+	cursor_bind_number(&cursor, sqlite3_last_insert_rowid(conn->db));
+	if (cursor_only(&cursor, 0))
+		conn->store->room.kept_bytes += (uint64_t)cursor_number(&cursor, 0) + SQLITE_PAGE;
+	return cursor_end(&cursor);
+}
+
 static int keep_put(struct sqlite_conn *conn, const struct backend_op *op, int64_t until)
 {
 	const bool tells = conn->store->layout.has_created && !op->created;
@@ -163,7 +174,9 @@ static int keep_put(struct sqlite_conn *conn, const struct backend_op *op, int64
 	sqlite3_bind_int64(statement, 5, op->at);
 	sqlite_bind_text(statement, 6, op->data);
 	r = sqlite_conn_finish(conn, statement);
-	if (r < 0 || tells || sqlite3_changes(conn->db))
+	if (r == 0 && sqlite3_changes(conn->db))
+		return kept_one(conn);
+	if (r < 0 || tells)
 		return r;
 	r = ask_key(conn, SQL_ROW_THERE, op->session, op->key, op->at, &there);
 	return r < 0 || there ? r : came(conn, op, until);
@@ -250,8 +263,8 @@ int sqlite_past_keep(struct sqlite_conn *conn, const struct backend_op *op, cons
 		return 0;
 	if (store->backend.forgets || store->writer_forgets)
 		return go_along(conn, op);
-	if (op->type == BACKEND_ROW_PUT || op->type == BACKEND_ROW_DELETE ||
-	    op->type == BACKEND_KEY_MOVE)
+	if ((op->type == BACKEND_ROW_PUT && store->writer_triggers) ||
+	    op->type == BACKEND_ROW_DELETE || op->type == BACKEND_KEY_MOVE)
 		conn->store->room.kept = true;
 	if (store->writer_triggers)
 		return go_along(conn, op);

@@ -20,13 +20,28 @@ int64_t sqlite_milliseconds(void)
  */
 void sqlite_stamp(int64_t nanoseconds, char stamp[SQLITE_STAMP])
 {
+	/* Most are of the same second as the one before. */
+	static _Thread_local struct {
+		time_t second;
+		size_t size; /* 0: there was none */
+		char text[SQLITE_STAMP];
+	} last;
 	const struct timespec time = time_split(nanoseconds);
+	unsigned milliseconds = (unsigned)(time.tv_nsec / 1000000);
 	struct tm utc;
-	size_t size;
+	char *end;
 
-	gmtime_r(&time.tv_sec, &utc);
-	size = strftime(stamp, SQLITE_STAMP, "%Y-%m-%d %H:%M:%S", &utc);
-	snprintf(stamp + size, SQLITE_STAMP - size, ".%03u", (unsigned)(time.tv_nsec / 1000000));
+	if (!last.size || last.second != time.tv_sec) {
+		gmtime_r(&time.tv_sec, &utc);
+		last.size = strftime(last.text, SQLITE_STAMP, "%Y-%m-%d %H:%M:%S.", &utc);
+		last.second = time.tv_sec;
+	}
+	memcpy(stamp, last.text, last.size);
+	end = stamp + last.size;
+	*end++ = (char)('0' + milliseconds / 100);
+	*end++ = (char)('0' + milliseconds / 10 % 10);
+	*end++ = (char)('0' + milliseconds % 10);
+	*end = '\0';
 }
 
 void sqlite_stamp_now(char stamp[SQLITE_STAMP])

@@ -92,7 +92,7 @@ static int columns_intact(struct sqlite_conn *conn, bool *ret_intact)
 }
 
 /* Only mounts read the notes that mounts leave for each other. */
-static int ask_pending(struct sqlite_conn *conn, int64_t *ret_pending)
+static int ask_pending(struct sqlite_conn *conn, bool commits, int64_t *ret_pending)
 {
 	const struct sqlite *store = conn->store;
 	int r = 0, code;
@@ -105,7 +105,7 @@ static int ask_pending(struct sqlite_conn *conn, int64_t *ret_pending)
 						  (int64_t)atomic_load(&store->mounts.cursor));
 	sqlite3_bind_int64(statement, 2, (int64_t)store->mounts.number);
 	/* A batch may depend on what was seen. */
-	sqlite3_bind_int64(statement, 3, conn == &store->writer ? 0 : atomic_load(&store->seen));
+	sqlite3_bind_int64(statement, 3, commits ? 0 : atomic_load(&store->seen));
 	code = sqlite3_step(statement);
 	r = sqlite_result(conn, code);
 	if (code == SQLITE_ROW)
@@ -114,7 +114,8 @@ static int ask_pending(struct sqlite_conn *conn, int64_t *ret_pending)
 	return r;
 }
 
-int sqlite_schema_pending(struct sqlite_conn *conn, unsigned *ret_pending, bool *ret_cut)
+int sqlite_schema_pending(struct sqlite_conn *conn, bool commits, unsigned *ret_pending,
+			  bool *ret_cut)
 {
 	bool intact = true, first;
 	int64_t pending = 0;
@@ -122,7 +123,7 @@ int sqlite_schema_pending(struct sqlite_conn *conn, unsigned *ret_pending, bool 
 
 	sqlite_conn_renew(conn);
 	first = !conn->statements[SQL_PENDING];
-	r = ask_pending(conn, &pending);
+	r = ask_pending(conn, commits, &pending);
 	if (r < 0)
 		return r;
 	/* If SQLite had to prepare the statement again, somebody has changed the schema.  Asking

@@ -32,9 +32,10 @@ int sqlite_meta_get(struct sqlite_conn *conn, const char *key, char **ret_value)
 
 /* What waits to be digested: others' changes, and what other mounts have left. */
 enum { SQLITE_PENDING_CHANGES = 1, SQLITE_PENDING_FEED = 2 };
-/* Which of these wait.  *ret_cut says that the schema was changed under us in a way that cut our
- * triggers off, or that statements of this connection do not fit: the caller has to mend it
- * (sqlite_schema_mend). */
-int sqlite_schema_pending(struct sqlite_conn *conn, unsigned *ret_pending, bool *ret_cut);
+/* Which of these wait; for a transaction that commits, also what change_seen() has let pass.
+ * *ret_cut says that the schema was changed under us in a way that cut our triggers off, or that
+ * statements of this connection do not fit: the caller has to mend it (sqlite_schema_mend). */
+int sqlite_schema_pending(struct sqlite_conn *conn, bool commits, unsigned *ret_pending,
+			  bool *ret_cut);
 
 #endif

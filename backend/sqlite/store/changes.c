@@ -252,7 +252,7 @@ int sqlite_change_waiting(struct backend *backend, int64_t *ret_oldest, int64_t 
 		return 0;
 	seen = store->owner ? atomic_load(&store->seen) : sqlite_mounts_seen(store);
 	pthread_mutex_lock(&store->version_lock);
-	r = sqlite_schema_pending(conn, &pending, &cut);
+	r = sqlite_schema_pending(conn, false, &pending, &cut);
 	pending &= SQLITE_PENDING_CHANGES;
 	if (r == 0 && pending)
 		r = query_stamp(conn, "min", seen, ret_oldest);
@@ -288,7 +288,7 @@ static int ask(struct sqlite *store, int64_t *version)
 		*version = now;
 		break;
 	default:
-		r = sqlite_schema_pending(&store->watcher, &pending, &cut);
+		r = sqlite_schema_pending(&store->watcher, false, &pending, &cut);
 		if (r == 0)
 			r = sqlite_conn_number(&store->watcher, SQL_SETTINGS, &now);
 		settings = r == 0 && now != store->watch.settings;

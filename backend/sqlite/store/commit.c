@@ -202,7 +202,7 @@ static int pending_now(struct sqlite *store, unsigned *ret_pending)
 	int r;
 
 	if (store->mode != MODE_ASIDE) {
-		r = sqlite_schema_pending(&store->writer, ret_pending, &cut);
+		r = sqlite_schema_pending(&store->writer, true, ret_pending, &cut);
 		if (r == 0 && cut)
 			r = sqlite_schema_mend(&store->writer);
 		if (r == 0 && cut) {

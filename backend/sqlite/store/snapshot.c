@@ -2,9 +2,14 @@
 /*
  * A snapshot is a reader's connection with a read transaction: its first statement asks
  * whether others' changes wait and thereby fixes what all later ones see.
+ *
+ * SQLite keeps no page of a connection over a commit of another one.  So a brief snapshot is the
+ * writer's own connection, if that is idle: it has the pages that the last commits have changed,
+ * and reads nothing again.
  */
 #include <errno.h>
 
+#include "backend/sqlite/disk/keeper.h"
 #include "backend/sqlite/owner/mounts.h"
 #include "backend/sqlite/store/changes.h"
 #include "backend/sqlite/schema/schema.h"
@@ -64,7 +69,7 @@ static int begin(struct backend_snapshot *snapshot, unsigned *ret_pending, bool 
 		r = begin_frozen(snapshot, ret_pending);
 		break;
 	default:
-		r = sqlite_schema_pending(&snapshot->conn, ret_pending, ret_cut);
+		r = sqlite_schema_pending(&snapshot->conn, false, ret_pending, ret_cut);
 	}
 	if (r < 0)
 		sqlite_conn_rollback(&snapshot->conn);
@@ -77,6 +82,34 @@ static void end(struct backend_snapshot *snapshot)
 		sqlite_conn_rollback(&snapshot->conn);
 }
 
+/* By the writer's connection.  If anything is in the way, one of the pool will say what. */
+static bool begin_brief(struct sqlite *store)
+{
+	struct backend_snapshot *snapshot = &store->brief;
+	unsigned pending = 0;
+	bool cut = false;
+	int r;
+
+	/* A guest's writer may run what is in the schema. */
+	if (store->mode != MODE_WHOLE || store->guest || store->damaged ||
+	    !sqlite_writer_try(store))
+		return false;
+	snapshot->at_once = false;
+	snapshot->known = 0;
+	r = begin(snapshot, &pending, &cut);
+	if (r == 0 && !pending && !cut)
+		return true;
+	if (r == 0)
+		end(snapshot);
+	/* The next transaction has to find out once more what has become of the schema. */
+	if (r < 0 || cut) {
+		sqlite3_finalize(snapshot->conn.statements[SQL_PENDING]);
+		snapshot->conn.statements[SQL_PENDING] = NULL;
+	}
+	sqlite_writer_give(store);
+	return false;
+}
+
 int sqlite_snapshot_begin(struct backend *backend, unsigned flags,
 			  struct backend_snapshot **ret_snapshot)
 {
@@ -84,8 +117,13 @@ int sqlite_snapshot_begin(struct backend *backend, unsigned flags,
 	struct backend_snapshot *snapshot;
 	unsigned pending = 0;
 	bool cut = false;
-	int r = sqlite_pool_get(store, flags & BACKEND_AT_ONCE, &snapshot);
+	int r;
 
+	if (flags == BACKEND_BRIEF && begin_brief(store)) {
+		*ret_snapshot = &store->brief;
+		return 0;
+	}
+	r = sqlite_pool_get(store, flags & BACKEND_AT_ONCE, &snapshot);
 	if (r < 0)
 		return r;
 	snapshot->at_once = flags & BACKEND_AT_ONCE;
@@ -117,6 +155,13 @@ int sqlite_snapshot_begin(struct backend *backend, unsigned flags,
 
 void sqlite_snapshot_end(struct backend *backend, struct backend_snapshot *snapshot)
 {
+	struct sqlite *store = sqlite_of(backend);
+
 	end(snapshot);
-	sqlite_pool_put(sqlite_of(backend), snapshot);
+	if (snapshot != &store->brief) {
+		sqlite_pool_put(store, snapshot);
+		return;
+	}
+	sqlite_writer_give(store);
+	sqlite_keeper_used(store);
 }

@@ -16,6 +16,7 @@ SQL(SQL_PAST_KEEP, "INSERT INTO sessfs_past (" PAST_COLUMNS ") SELECT " PAST_OF_
 SQL(SQL_PAST_KEEP_OTHER, "INSERT INTO sessfs_past (" PAST_COLUMNS ") SELECT " PAST_OF_ROW " FROM "
 	"{rows} WHERE session_id = ?3 AND state_key = ?4 AND item_index = ?5 AND state_data IS "
 	"NOT ?6")
+SQL(SQL_PAST_BYTES, "SELECT bytes FROM sessfs_past WHERE n = ?1")
 SQL(SQL_PAST_NOTE, "INSERT INTO sessfs_past (ino, session_id, state_key, until, what, item_index, "
 	"last_index, pid) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)")
 /* One more row that comes with times of its own, behind others. */

@@ -11,23 +11,19 @@
  *   beside.c  files of ours beside it
  *   layout.c  the rows' table as we find it: may we use it, which columns has it
  *   schema.c  our tables and triggers, and with schema-look.c what others make of the rows' table
- *   conn.c    one connection, its prepared statements
- *   pool.c    the connections that read
+ *   conn.c  pool.c   one connection, its prepared statements; those that read
  *   sql.c     every statement that runs more than once, as one table (sql-texts.h)
  *   snapshot.c  read.c  sessions.c  cursor.c   the reading half of backend.h
  *   kept.c    the snapshot that the tree keeps, when it is in the way
- *   commit.c  the writing half: group commit
- *   writer.c  the queue of threads that want the writer's connection
+ *   commit.c  writer.c   the writing half: group commit; the queue for the writer's connection
  *   apply.c  changes.c   operations as SQL; others' changes
  *   mounts.c  uses.c   which mounts have the store; which files are in use on which
  *   setting.c  what the store says for all of them
  *   feed.c    what mounts leave for each other
  *   join.c    a layer below SQLite: one write a transaction, a WAL that grows ahead
  *   keeper.c  the thread that syncs and checkpoints
- *   room.c    full disks: what may still be written
- *   reserve.c  blocks that are kept for deletions
- *   check.c   space() and check()
- *   copy.c    a copy of one instant, and putting it in its place
+ *   room.c  reserve.c   full disks: what may still be written; blocks kept for deletions
+ *   check.c  copy.c   space() and check(); a copy of one instant, and putting it in its place
  *   repair.c  a damaged store into a new one, with image.c, salvage*.c, repair-mend.c
  *   older.c   tables of an older layout, to be read once
  *   times.c  error.c   time stamps of rows; SQLITE_* to -errno, and the sentences
@@ -111,7 +107,10 @@ struct sqlite {
 		bool writing; /* a thread is the writer: it alone uses the connection below */
 		bool crowded; /* the writer's: when it took what waited, there were others */
 	} queue;
-	struct sqlite_conn writer;
+	union {
+		struct sqlite_conn writer;
+		struct backend_snapshot brief; /* the same, for a reader (snapshot.c) */
+	};
 	bool writer_triggers, writer_ahead; /* as last set on the writer: the WAL grows ahead */
 	bool writer_forgets; /* there is no room to keep what this transaction takes away */
 	uint64_t ino_noted;  /* the writer's: inode numbers so far are noted as used */
@@ -128,10 +127,11 @@ struct sqlite {
 		uint64_t written;   /* by the transaction, and perhaps in memory only; about */
 		uint64_t allowance; /* that may be written before the disk is looked at again */
 		int64_t taken;	    /* pages in use before the transaction, if above the quota */
-		bool lent, kept;  /* to the transaction; by it, for the history, of unknown size */
-		bool nearly_full; /* as of the last look */
-		uint64_t grown;	  /* size up to which the database has its blocks already */
-		bool no_blocks;	  /* the filesystem promises none */
+		bool lent, kept; /* to the transaction; by it, for the history, of unknown size */
+		uint64_t kept_bytes; /* by it, for the history, of a size that is known */
+		bool nearly_full;    /* as of the last look */
+		uint64_t grown;	     /* size up to which the database has its blocks already */
+		bool no_blocks;	     /* the filesystem promises none */
 		struct log_pause full, in_use; /* of what says that there is no room, and why */
 		int64_t wal_limit; /* bytes that the WAL keeps when it is begun anew; 0: not set */
 	} room;

@@ -52,6 +52,17 @@ void sqlite_queue_join(struct sqlite *store, struct sqlite_request *request)
 	store->queue.last = &request->next;
 }
 
+bool sqlite_writer_try(struct sqlite *store)
+{
+	bool free;
+
+	pthread_mutex_lock(&store->queue.lock);
+	free = !store->queue.writing;
+	store->queue.writing = true;
+	pthread_mutex_unlock(&store->queue.lock);
+	return free;
+}
+
 void sqlite_writer_take(struct sqlite *store)
 {
 	struct sqlite_request request = { 0 };

@@ -5,6 +5,7 @@
 /* The writer's connection: its user alone has the store's write lock. */
 
 #include <semaphore.h>
+#include <stdbool.h>
 
 #include "backend/backend.h"
 
@@ -35,6 +36,8 @@ int sqlite_apply(struct sqlite_conn *conn, const struct backend_op *ops, size_t 
 		 const char *now);
 /* Become the writer, the only user of store->writer; waits for the present one. */
 void sqlite_writer_take(struct sqlite *store);
+/* The same, unless it would have to wait. */
+bool sqlite_writer_try(struct sqlite *store);
 /* The next one may write. */
 void sqlite_writer_give(struct sqlite *store);
 /* Take the writer and mend the schema. */
