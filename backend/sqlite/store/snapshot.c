@@ -5,7 +5,8 @@
  *
  * SQLite keeps no page of a connection over a commit of another one.  So a brief snapshot is the
  * writer's own connection, if that is idle: it has the pages that the last commits have changed,
- * and reads nothing again.
+ * and reads nothing again.  Where nobody has committed since one of the pool was used, that one has
+ * its pages, too, and no commit waits for it.
  */
 #include <errno.h>
 
@@ -92,6 +93,7 @@ static bool begin_brief(struct sqlite *store)
 
 	/* A guest's writer may run what is in the schema. */
 	if (store->mode != MODE_WHOLE || store->guest || store->damaged ||
+	    atomic_load(&store->pool.commits) == atomic_load(&store->keeper.commits) ||
 	    !sqlite_writer_try(store))
 		return false;
 	snapshot->at_once = false;
@@ -126,6 +128,7 @@ int sqlite_snapshot_begin(struct backend *backend, unsigned flags,
 	r = sqlite_pool_get(store, flags & BACKEND_AT_ONCE, &snapshot);
 	if (r < 0)
 		return r;
+	atomic_store(&store->pool.commits, atomic_load(&store->keeper.commits));
 	snapshot->at_once = flags & BACKEND_AT_ONCE;
 	/* Before it begins: a mount claims what it needs before it has digested what says so. */
 	snapshot->known = 0;

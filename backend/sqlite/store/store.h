@@ -18,8 +18,7 @@
  *   commit.c  writer.c   the writing half: group commit; the queue for the writer's connection
  *   apply.c  changes.c   operations as SQL; others' changes
  *   mounts.c  uses.c   which mounts have the store; which files are in use on which
- *   setting.c  what the store says for all of them
- *   feed.c    what mounts leave for each other
+ *   setting.c  feed.c   what the store says for all mounts; what these leave for each other
  *   join.c    a layer below SQLite: one write a transaction, a WAL that grows ahead
  *   keeper.c  the thread that syncs and checkpoints
  *   room.c  reserve.c   full disks: what may still be written; blocks kept for deletions
@@ -92,6 +91,7 @@ struct sqlite {
 		pthread_cond_t freed;	       /* a connection has come back, or may be made */
 		struct backend_snapshot *idle; /* the one used last is the first */
 		unsigned count;		       /* idle or not */
+		atomic_uint_fast64_t commits;  /* keeper.commits when one was last used */
 	} pool;
 
 	struct {
