@@ -284,7 +284,7 @@ static void (*const openings[])(const char *path) = {
 	open_mode, give_away, give_to_group, move_there, move_to_ordinary,
 };
 
-/* from: what is exchanged with a file that is no state file, and has the name of one that was. */
+/* A list is unlinked, a fifo gets its name, and another file is exchanged with the fifo. */
 static void exchange_ghost(const char *from, const char *content, const char *rows)
 {
 	save("s/g.jsonl", "[1]\n");
