@@ -9,6 +9,7 @@
  * its pages, too, and no commit waits for it.
  */
 #include <errno.h>
+#include <stddef.h>
 
 #include "backend/sqlite/disk/keeper.h"
 #include "backend/sqlite/owner/mounts.h"
@@ -82,6 +83,8 @@ static void end(struct backend_snapshot *snapshot)
 	if (sqlite_conn_run(&snapshot->conn, SQL_COMMIT) < 0)
 		sqlite_conn_rollback(&snapshot->conn);
 }
+
+_Static_assert(offsetof(struct backend_snapshot, conn) == 0, "store->brief.conn is the writer");
 
 /* By the writer's connection.  If anything is in the way, one of the pool will say what. */
 static bool begin_brief(struct sqlite *store)
