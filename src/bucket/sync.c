@@ -161,6 +161,9 @@ struct part *task_add(struct task *task, const char *key)
 	const struct buf *base = &task->sync->base;
 	struct part *part;
 
+	/* Most files have one, and many files are in memory. */
+	if (!task->parts && (task->parts = malloc(sizeof(*part))))
+		task->room = 1;
 	if (ARRAY_ROOM(task->parts, task->count, task->room) < 0)
 		return NULL;
 	part = &task->parts[task->count++];
