@@ -19,6 +19,7 @@ import ssl
 import subprocess
 import sys
 import tarfile
+import tempfile
 import time
 import urllib.parse
 
@@ -1072,14 +1073,17 @@ def peak_of(process):
 def watched(place, *arguments):
     """What a command prints, and the most memory that it had, in MiB."""
     peak = 0
-    with subprocess.Popen([place.box.program, *arguments], env=place.environment(),
-                          stdout=subprocess.PIPE) as process:
+    with tempfile.TemporaryFile() as told, subprocess.Popen(
+            [place.box.program, *arguments], env=place.environment(), stdout=told) as process:
         while process.poll() is None:
             peak = max(peak, peak_of(process))
             time.sleep(0.01)
         same(process.returncode, 0, arguments)
-        told = json.loads(process.stdout.read())
-    return {name: count for name, count in told.items() if count and name != "bytes"}, peak
+        told.seek(0)
+        found = json.load(told)
+    if isinstance(found, list):
+        return found, peak
+    return {name: count for name, count in found.items() if count and name != "bytes"}, peak
 
 
 def test_many_sessions_go_with_requests_in_flight_and_the_second_run_lists_only(box):
@@ -1109,6 +1113,29 @@ def test_many_sessions_go_with_requests_in_flight_and_the_second_run_lists_only(
         same(place.counts(place.send, url="s3://c"), {"unchanged": count}, "the second export")
         same(place.operations(), ["LIST"] * (pages + 1), "what it asks")
         assert target.objects() == place.objects(), "the buckets are the same"
+
+
+def write_rows(place, objects):
+    """What files of these objects are in the store, by SQL."""
+    place.put("first/k.json", b"1")
+    with contextlib.closing(sqlite3.connect(place.store)) as db, db:
+        db.executemany("INSERT INTO agentscope_sessions (session_id, state_key, state_data) "
+                       "VALUES (?, ?, ?)",
+                       ((key.split("/")[0], key.split("/", 1)[1][: -len(".json")],
+                         found.data.decode()) for key, found in objects.items()))
+
+
+def test_many_files_take_no_more_memory_than_a_batch_of_them(box):
+    with place_of(box) as place:
+        objects = {}
+        fill(objects, 300, 20)
+        write_rows(place, objects)
+        plan, memory = watched(place, "export", "-n", "--json", "--layout=strands", place.store,
+                               "s3://b")
+        same(len(plan), len(objects), "what it would send")
+        box.note(f"{memory} MiB")
+        if not harness.is_sanitized(box.program):
+            assert memory < 26, f"{memory} MiB"
 
 
 def run_and_cut(place, chance, verb, most):
@@ -1164,12 +1191,7 @@ def test_exports_that_are_cut_off_at_random_complete_each_other(box):
     with place_of(box) as place:
         expected = {}
         fill(expected, cut_sessions(), 20)
-        place.put("first/k.json", b"1")
-        with contextlib.closing(sqlite3.connect(place.store)) as db, db:
-            db.executemany("INSERT INTO agentscope_sessions (session_id, state_key, state_data) "
-                           "VALUES (?, ?, ?)",
-                           ((key.split("/")[0], key.split("/", 1)[1][: -len(".json")],
-                             found.data.decode()) for key, found in expected.items()))
+        write_rows(place, expected)
         cut_and_complete(place, ["export", "--layout=strands", place.store, "s3://b"], "PUT",
                          len(expected))
         same(place.objects() == {key: found.data for key, found in expected.items()}, True,
