@@ -14,12 +14,14 @@ import random
 import re
 import resource
 import signal
+import socketserver
 import sqlite3
 import ssl
 import subprocess
 import sys
 import tarfile
 import tempfile
+import threading
 import time
 import urllib.parse
 
@@ -925,6 +927,39 @@ def test_credentials_and_the_region_are_looked_for_in_the_order_of_awss_own_tool
             place.take(env=place.environment(AWS_ACCESS_KEY_ID="", AWS_ENDPOINT_URL_STS=url, **web,
                                              **more))
             same(f"RoleSessionName={name}&" in place.server.requests[0].body.decode(), True, name)
+
+
+def test_a_region_is_in_the_domain_of_its_partition(box):
+    """Where a proxy would connect to, for a bucket and for a token of web identity."""
+    token, asked = box.new_path("token"), []
+    write(token, b"x")
+
+    class Proxy(socketserver.StreamRequestHandler):
+        def handle(self):
+            asked.append(self.rfile.readline().decode().split()[1])
+            self.wfile.write(b"HTTP/1.1 403 X\r\nContent-Length: 0\r\n\r\n")
+
+    with (place_of(box) as place,
+          socketserver.ThreadingTCPServer(("127.0.0.1", 0), Proxy) as proxy):
+        threading.Thread(target=proxy.serve_forever, args=(0.05,), daemon=True).start()
+        env = {name: value for name, value in place.environment().items()
+               if not name.startswith("AWS_")} | {
+            "https_proxy": "http://127.0.0.1:%d" % proxy.server_address[1], "AWS_MAX_ATTEMPTS": "1"}
+        keys = {"AWS_ACCESS_KEY_ID": bucket.ID, "AWS_SECRET_ACCESS_KEY": bucket.SECRET}
+        web = {"AWS_WEB_IDENTITY_TOKEN_FILE": token, "AWS_ROLE_ARN": "arn:aws:iam::1:role/x"}
+        for region, domain in (("eu-west-1", "amazonaws.com"), ("us-gov-west-1", "amazonaws.com"),
+                               ("cn-north-1", "amazonaws.com.cn"),
+                               ("cn-northwest-1", "amazonaws.com.cn"),
+                               ("eusc-de-east-1", "amazonaws.eu"), ("us-iso-east-1", "c2s.ic.gov"),
+                               ("us-isob-east-1", "sc2s.sgov.gov"),
+                               ("us-isof-south-1", "csp.hci.ic.gov"),
+                               ("eu-isoe-west-1", "cloud.adc-e.uk")):
+            for url, more, host in (("s3://b", keys, "b.s3"), ("s3://b.c", keys, "s3"),
+                                    ("s3://b", web, "sts")):
+                asked.clear()
+                said = place.take(f"--region={region}", url=url, status=1, env=env | more)
+                same(asked, [f"{host}.{region}.{domain}:443"], said)
+        proxy.shutdown()
 
 
 def test_no_dump_of_the_process_has_the_secret(box):
