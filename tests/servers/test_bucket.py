@@ -784,6 +784,49 @@ def test_what_is_left_out_is_fetched_once_and_named_once_in_each_command(box):
         same(place.bucket[manager.key("s", 6)].data, b"{nor this", "the object")
 
 
+def test_an_object_that_is_larger_than_its_listing_says_is_fetched_once(box):
+    with place_of(box) as place:
+        manager = Manager(place.bucket)
+        manager.session("s", 3)
+        odd, large, grown = (manager.key("s", number) for number in range(3))
+        answer, small = place.server.answer, place.bucket[grown]
+        place.bucket[odd].size += 7  # as a server counts it that lists something else
+        swollen = {large, grown}
+
+        def replace(request):
+            if request.operation == "GET" and request.key == grown and grown in swollen:
+                place.bucket[grown] = Object(b"{}")
+
+        def swell(request):
+            status, headers, data = answer(request)
+            if request.operation == "GET" and request.key in swollen:
+                headers = headers | {"Content-Length": (256 << 20) + 1}
+            return status, headers, data
+
+        place.server.before, place.server.answer = replace, swell
+        said = place.take(status=1)
+        for key in swollen:
+            assert f"{key}: it is larger than 256 MiB, so it is left out" in said, said
+        same(sorted(place.files()), sorted(set(place.bucket) - swollen), "files")
+        # It is as it was, and another one is not known by its listing.
+        swollen.discard(grown)
+        place.bucket[grown] = small
+        place.operations()
+        said = place.take(status=1)
+        assert f"{large}: it is larger" in said and grown not in said, said
+        same(place.operations().count("GET"), 1, "what has changed")
+        same(place.files()[grown], small.data, "the file")
+        same(place.take(status=1), said, "again")
+        same(set(place.operations()), {"LIST"}, "what is asked")
+        place.bucket[large] = Object(b'{"small": 1}')
+        swollen.clear()
+        place.take()
+        same(place.files(), place.objects(), "in the end")
+        place.operations()
+        place.send()
+        same(set(place.operations()), {"LIST"}, "what an export asks")
+
+
 def test_a_list_that_ends_too_early_is_none_although_its_answer_is_whole(box):
     with place_of(box) as place:
         Manager(place.bucket).session("s", 3)
