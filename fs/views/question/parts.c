@@ -177,9 +177,9 @@ static bool put_data_url(struct put *put, struct bytes inside)
 
 static void put_blob(struct put *put, struct bytes value, struct bytes kind)
 {
-	static const char *const media[] = { "media_type",    "mediaType", "mimeType",
-					     "mime_type",     "format",	   "source.media_type",
-					     "source.format", NULL };
+	static const char *const media[] = { "media_type",	  "mediaType",	   "mimeType",
+					     "mime_type",	  "mime",	   "format",
+					     "source.media_type", "source.format", NULL };
 	static const char *const names[] = { "name", "filename", "fileName", "title", NULL };
 	static const char *const urls[] = { "image_url.url", "image_url",  "file_data",
 					    "url",	     "source.url", "fileUri",
@@ -454,7 +454,7 @@ bool parts_put(struct put *put, struct bytes message, enum parts_by by, int skip
 	bool any = false;
 
 	if (part == PART_CALL || part == PART_RESULT || part == PART_THOUGHT || part == PART_BLOB)
-		return part_put(put, part, message, by);
+		return put_object(put, message, by, 0);
 	if (look_at(message, "arguments").data && look_at(message, "name").data)
 		return part_put(put, PART_CALL, message, by);
 	for (size_t i = 0; i < ARRAY_SIZE(places); i++) {

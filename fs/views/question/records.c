@@ -115,10 +115,15 @@ static const struct row rows[] = {
 	{ "config.update", { "type" }, PLUMBING, NULL, NULL, 0 },
 	{ "metadata", { "protocol_version" }, PLUMBING, NULL, NULL, 0 },
 
-	/* OpenCode: a session, its messages, and those of the parts of these that say nothing. */
+	/* OpenCode: a session, its messages, and the parts of these; only what the model says has
+	 * the time that it took. */
 	{ NULL, { "projectID", "directory" }, PLUMBING, NULL, NULL, 0 },
 	{ NULL, { "sessionID", "role", "!content" }, PLUMBING, "role", NULL, 0 },
 	{ "step-start|step-finish|snapshot|patch", { "messageID" }, PLUMBING, NULL, NULL, 0 },
+	{ "text|file", { "messageID", "synthetic=true" }, PLUMBING, NULL, NULL, 0 },
+	{ "text", { "messageID", "time.start" }, MESSAGE, "=assistant", NULL, 0 },
+	{ "text|file", { "messageID", "sessionID" }, MESSAGE, "=user", NULL, 0 },
+	{ "tool|reasoning", { "messageID", "sessionID" }, MESSAGE, "=assistant", NULL, 0 },
 
 	/* Copilot CLI. */
 	{ "user.message", { "data.content" }, MESSAGE, "=user", "data", 0 },
