@@ -256,14 +256,18 @@ static int make_tables(struct sql *store)
 	return r;
 }
 
-/* Lock the making of stores; and end that. */
-static int lock_making(struct sql *store, bool lock)
+int sql_schema_lock(struct sql *store, struct sql_link *link, bool lock)
 {
 	const char *const *table = store->texts.driver->tables;
 
 	while (!lock && table[1])
 		table++;
-	return bring(store, *table, NULL, 0);
+	return sql_schema_bring(store, link, *table, NULL, 0);
+}
+
+static int lock_making(struct sql *store, bool lock)
+{
+	return sql_schema_lock(store, store->writer.link, lock);
 }
 
 /* The only column is how many mounts of an older program have the store; where their table is gone,
