@@ -59,7 +59,7 @@ static const struct sql_word words[] = {
 #define MAKING "CONCAT('sessfs', MD5(DATABASE()))"
 
 static const char *const tables[] = {
-	"SELECT GET_LOCK(" MAKING ", 60)",
+	"SELECT GET_LOCK(" MAKING ", 20)",
 	TABLE("{rows}",
 	      "session_id VARCHAR(255) NOT NULL, state_key VARCHAR(255) NOT NULL, "
 	      "item_index BIGINT NOT NULL DEFAULT 0, state_data LONGTEXT NOT NULL, "

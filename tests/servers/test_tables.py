@@ -321,6 +321,18 @@ def test_triggers_that_two_mounts_make_on_postgresql_are_made_once(box):
     have_one_maker(box, "postgresql")
 
 
+@soak
+def test_what_mariadb_locks_for_long_is_not_made(box):
+    """By somebody else who makes tables."""
+    table = Table(box, "mysql")
+    with table.base.connect() as holder:
+        holder.query("SELECT GET_LOCK(CONCAT('sessfs', MD5(DATABASE())), 0)")
+        refuses_url(box, table.base.url, "for twenty seconds")
+        found = holder.query("SHOW TABLES")
+        same([row[0] for row in found], [b"agentscope_sessions"], "tables")
+    box.mount(store=table.base.url).stop()
+
+
 def is_changed_as_a_whole(box, kind):
     """By statements of which no row tells."""
     table = Table(box, kind)
