@@ -88,7 +88,7 @@ static int compare_came(const void *a, const void *b)
 	return r ? r : (x->time < y->time) - (x->time > y->time);
 }
 
-/* The first one that does not begin behind the row; rows are asked for from the last to the first. */
+/* The first one that does not begin behind the row.  Rows are asked for from the last on. */
 static const struct came *next_came(struct came_list *list, int64_t index)
 {
 	while (list->next < list->count && list->item[list->next].first > index)
