@@ -257,6 +257,7 @@ def inserts_many(box, kind):
         [insert(("a", 3), ("b", 0), ("a", 4), ("b", 1))],
         [of_a(6, 5, 7)],
         [f"{remove} AND item_index = 1", of_a(1, 8)],
+        [f"{remove} AND item_index IN (1, 2)", of_a(1, 2)],
         ["BEGIN", of_a(9), "ROLLBACK", of_a(9, 10)],
         ["BEGIN", "SAVEPOINT one", of_a(11), "ROLLBACK TO SAVEPOINT one", of_a(11, 12), "COMMIT"],
         [of_a(13, 12, 14, behind=UPSERT[kind])],
