@@ -229,8 +229,8 @@ int sql_past_apply(struct sql_packet *packet, const struct backend_op *op,
 	case BACKEND_PAST_MERGE:
 		say_times(packet, SQL_PAST_MERGED, op);
 		say_times(packet, SQL_PAST_UNMERGED, op);
-		say_times(packet, SQL_PAST_MERGE, op);
 		say_times(packet, SQL_PAST_DOUBLES, op);
+		say_times(packet, SQL_PAST_MERGE, op);
 		return 0;
 	case BACKEND_PAST_FORGET:
 		say_forget(packet, op);

@@ -344,9 +344,9 @@ static int merge(struct sqlite_conn *conn, const struct backend_op *op)
 	if (r == 0)
 		r = run_times(conn, SQL_PAST_UNMERGED, op, &since);
 	if (r == 0)
-		r = run_times(conn, SQL_PAST_MERGE, op, &since);
-	if (r == 0)
 		r = run_times(conn, SQL_PAST_DOUBLES, op, &since);
+	if (r == 0)
+		r = run_times(conn, SQL_PAST_MERGE, op, &since);
 	return r < 0 ? r : note(conn, &key, PAST_MERGED, MIN(since, op->at), op->to, op->to);
 }
 
