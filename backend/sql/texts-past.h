@@ -74,6 +74,8 @@ SQL(SQL_PAST_DROPPED, "INSERT INTO sessfs_past (ino, session_id, state_key, unti
 
 SQL(SQL_PAST_LIST, "SELECT n, what, item_index, last_index, until, pid, bytes, " KEPT("created_at")
 	" FROM sessfs_past WHERE " PAST_OF " AND until > ?4 ORDER BY n DESC")
+SQL(SQL_PAST_TIMES, "SELECT COUNT(*), 0, 0, 0, until, 0, SUM(bytes), NULL FROM sessfs_past WHERE "
+	PAST_OF " AND until > ?4 GROUP BY until ORDER BY until DESC")
 SQL(SQL_PAST_READ, "SELECT n, state_data, " KEPT_TIMES " FROM sessfs_past WHERE n >= ?1 AND n <= "
 	"?6 AND session_id = ?4 AND state_key = ?5 AND what = 0 ORDER BY n LIMIT ?3")
 SQL(SQL_PAST_READ_BACK, "SELECT n, state_data, " KEPT_TIMES " FROM sessfs_past WHERE n <= ?1 AND "

@@ -101,16 +101,11 @@ static int keep_key(void *arg, const struct backend_past_key *key)
 static int keep_time(void *arg, const struct backend_past *past)
 {
 	struct thinning *thinning = arg;
-	struct kept *last = thinning->count ? &thinning->time[thinning->count - 1] : NULL;
 
-	if (last && last->until == past->until) {
-		last->bytes += past->bytes;
-		last->records++;
-		return 0;
-	}
 	if (ARRAY_ROOM(thinning->time, thinning->count, thinning->room) < 0)
 		return -ENOMEM;
-	thinning->time[thinning->count++] = (struct kept){ past->until, past->bytes, 1 };
+	thinning->time[thinning->count++] =
+		(struct kept){ past->until, past->bytes, (uint64_t)past->n };
 	return 0;
 }
 
@@ -154,24 +149,6 @@ static int by_time(const void *a, const void *b)
 	const struct kept *x = a, *y = b;
 
 	return (x->until < y->until) - (x->until > y->until);
-}
-
-/* The newest first, each once. */
-static void sort_times(struct thinning *thinning)
-{
-	struct kept *time = thinning->time;
-	size_t kept = 0;
-
-	if (thinning->count)
-		qsort(time, thinning->count, sizeof(*time), by_time);
-	for (size_t i = 0; i < thinning->count; i++)
-		if (kept && time[kept - 1].until == time[i].until) {
-			time[kept - 1].bytes += time[i].bytes;
-			time[kept - 1].records += time[i].records;
-		} else {
-			time[kept++] = time[i];
-		}
-	thinning->count = kept;
 }
 
 /* What ended at a time or before goes, the oldest first. */
@@ -239,10 +216,9 @@ static int read_key(struct thinning *thinning)
 	thinning->count = 0;
 	if (r < 0)
 		return r;
-	r = backend_past_list(backend, snapshot, &thinning->key, thinning->since, keep_time,
-			      thinning);
+	r = backend_past_times(backend, snapshot, &thinning->key, thinning->since, keep_time,
+			       thinning);
 	backend->ops->snapshot_end(backend, snapshot);
-	sort_times(thinning);
 	return r;
 }
 

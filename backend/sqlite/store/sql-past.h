@@ -74,6 +74,8 @@ SQL(SQL_PAST_SHED, "DELETE FROM sessfs_past WHERE n IN (SELECT n FROM sessfs_pas
 
 SQL(SQL_PAST_LIST, "SELECT n, what, item_index, last_index, until, pid, bytes, created_at FROM "
 	"sessfs_past WHERE " PAST_OF " AND until > ?4 ORDER BY n DESC")
+SQL(SQL_PAST_TIMES, "SELECT count(*), 0, 0, 0, until, 0, sum(bytes), NULL FROM sessfs_past WHERE "
+	PAST_OF " AND until > ?4 GROUP BY until ORDER BY until DESC")
 /* By their numbers, not by the index of the key. */
 #define PAST_SEEN "+ino = ?1 AND +session_id = ?2 AND +state_key = ?3"
 SQL(SQL_PAST_READ, "SELECT n, state_data, created_at, updated_at FROM sessfs_past WHERE n BETWEEN "
