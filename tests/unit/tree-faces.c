@@ -1831,6 +1831,19 @@ EveryStore(faces, to_which_threads_were_led_in_vain_are_used_again)
 	forget(inode);
 }
 
+/* Away from a reader, which is returned. */
+static struct handle *lead_a_writer(struct inode **ret_inode, int flags, unsigned *ret_face)
+{
+	struct handle *reader, *none;
+
+	save("s/l.jsonl", "1\n2\n");
+	*ret_inode = inode_at("s/l.jsonl");
+	reader = open_face(*ret_inode, FACE_ANY, O_RDONLY, SECOND);
+	cr_assert_eq(try_face(*ret_inode, face_of(reader), flags, READER, &none), -ESTALE);
+	*ret_face = face_shown_to(*ret_inode, READER);
+	return reader;
+}
+
 /* The store may be locked, or the machine busy, for as long. */
 EveryStore(faces, to_which_a_thread_is_led_are_kept_for_it_however_late_it_comes)
 {
@@ -1841,11 +1854,7 @@ EveryStore(faces, to_which_a_thread_is_led_are_kept_for_it_however_late_it_comes
 		struct inode *inode;
 		unsigned face;
 
-		save("s/l.jsonl", "1\n2\n");
-		inode = inode_at("s/l.jsonl");
-		first = open_face(inode, FACE_ANY, O_RDONLY, SECOND);
-		cr_assert_eq(try_face(inode, face_of(first), ways[i], READER, &late), -ESTALE);
-		face = face_shown_to(inode, READER);
+		first = lead_a_writer(&inode, ways[i], &face);
 		clock_ahead += 3600;
 		replace("[1, 2, 3]\n[4, 5, 6]\n");
 		other = open_face(inode, face_shown_to(inode, THIRD), O_RDONLY, THIRD);
@@ -1863,17 +1872,13 @@ EveryStore(faces, to_which_a_thread_is_led_are_kept_for_it_however_late_it_comes
 /* It goes on to other names. */
 EveryStore(faces, to_which_no_thread_will_come_are_taken_by_others)
 {
-	struct handle *first, *other, *none;
+	struct handle *first, *other;
 	struct inode *inode, *another;
 	unsigned face;
 
-	save("s/l.jsonl", "1\n2\n");
 	save("s/another.json", "1");
-	inode = inode_at("s/l.jsonl");
 	another = inode_at("s/another.json");
-	first = open_face(inode, FACE_ANY, O_RDONLY, SECOND);
-	cr_assert_eq(try_face(inode, face_of(first), O_RDWR, READER, &none), -ESTALE);
-	face = face_shown_to(inode, READER);
+	first = lead_a_writer(&inode, O_RDWR, &face);
 	for (int i = 0; i < 20; i++)
 		face_shown_to(another, READER);
 	clock_ahead += 3600;
