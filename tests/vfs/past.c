@@ -6,7 +6,8 @@
  * leaves looks as before the act or as behind it; of an act of several transactions, each part
  * does.  Then the act is made again, and all looks as behind it.
  *
- * SESSFS_PAST_CUTS=N in the environment says how many accidents each act meets.
+ * SESSFS_PAST_CUTS=N in the environment says how many accidents each act meets,
+ * SESSFS_PAST_ROWS=N how many rows its large list has.
  */
 
 #include <inttypes.h>
@@ -34,6 +35,8 @@ static struct shim_log *prepared;
 static const char *where; /* the store that an act is made on */
 static int64_t then;	  /* when all was as it was first */
 static int64_t long_ago;
+static int64_t list_time; /* a minute before the large list's first version ended */
+static char versions[8];  /* of the large list that are seen at its times */
 
 /* ---- the store ---- */
 
@@ -66,6 +69,7 @@ static void add_old_versions(void)
 	char sql[400];
 
 	long_ago = (time_now() / minute / 60 - 50) * 60 * minute;
+	list_time = long_ago - 60 * minute;
 	for (int n = 1; n <= 20; n++) {
 		snprintf(sql, sizeof(sql),
 			 "INSERT INTO sessfs_past (session_id, state_key, until, what, item_index, "
@@ -77,6 +81,32 @@ static void add_old_versions(void)
 	}
 	cr_assert_eq(sqlite3_close(other), SQLITE_OK);
 	long_ago += 10 * minute + minute / 2;
+}
+
+enum { VERSIONS = 3, ROWS = 14, ROWS_SOAK = 1400 };
+
+/* Rows of a list; in a soak, more than are thinned in one commit. */
+static int many(void)
+{
+	return (int)rounds("SESSFS_PAST_ROWS", ROWS, ROWS_SOAK);
+}
+
+/* Versions of the list within another hour; the rows of a version are equal. */
+static void add_old_lists(void)
+{
+	static const char sql[] =
+		"WITH RECURSIVE i(n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM i WHERE n < %d) "
+		"INSERT INTO sessfs_past (session_id, state_key, until, what, item_index, "
+		"last_index, bytes, created_at, state_data) SELECT 's', 'h', %" PRId64
+		" + v.column1 * %" PRId64 ", 0, n, n, 10, '2001-01-01 00:00:00', v.column1 FROM "
+		"(VALUES (1), (2), (3)) v, i";
+	sqlite3 *other = open_other();
+	char *text = sqlite3_mprintf(sql, many() - 1, list_time, minute);
+
+	cr_assert_eq(sqlite3_exec(other, text, NULL, NULL, NULL), SQLITE_OK, "%s",
+		     sqlite3_errmsg(other));
+	sqlite3_free(text);
+	cr_assert_eq(sqlite3_close(other), SQLITE_OK);
 }
 
 static void prepare(void)
@@ -92,6 +122,7 @@ static void prepare(void)
 	make_dir("t");
 	make_dir("u");
 	add_old_versions();
+	add_old_lists();
 	save("s/a.jsonl", "1\n2\n3\n");
 	save("s/b.jsonl", "10\n20\n");
 	save("s/d.json", "{\"a\":1}");
@@ -334,6 +365,48 @@ static void add_rows_then(struct seen *seen, const char *name, int64_t time)
 	world_store->ops->snapshot_end(world_store, snapshot);
 }
 
+struct large {
+	int rows;
+	bool mixed;
+	char version[8];
+};
+
+static int count_large(void *arg, int64_t index, struct backend_times times, struct bytes data)
+{
+	struct large *large = arg;
+
+	(void)times;
+	if (!large->rows)
+		snprintf(large->version, sizeof(large->version), "%.*s", (int)data.size, data.data);
+	large->mixed |= index != large->rows++ || !bytes_equal(data, bytes_str(large->version));
+	return 0;
+}
+
+/* Whole, and of one version, at each time; of which one changes while it is thinned. */
+static void check_large(void)
+{
+	static const struct backend_past_key key = { 0, BYTES("s"), BYTES("h") };
+	struct backend_snapshot *snapshot = look_at_store();
+
+	for (int i = 0; i < VERSIONS; i++) {
+		struct large large = { 0 };
+		struct as_of as_of;
+
+		cr_assert_eq(as_of_find(world_store, snapshot, &key,
+					list_time + i * minute + minute / 2, &as_of),
+			     0);
+		cr_assert_eq(as_of_read(world_store, snapshot, &as_of, INT64_MIN, false,
+					count_large, &large),
+			     0);
+		as_of_done(&as_of);
+		cr_assert(large.rows == many() && !large.mixed,
+			  "%d rows at time %d, the first of %s", large.rows, i, large.version);
+		cr_assert_leq(large.version[0], '1' + i);
+		versions[i] = large.version[0];
+	}
+	world_store->ops->snapshot_end(world_store, snapshot);
+}
+
 static void add_stored(struct seen *seen)
 {
 	static const char sql[] = "SELECT (SELECT count(*) FROM sessfs_node) || ' ' || "
@@ -372,6 +445,7 @@ static void look(struct seen *seen)
 	add_rows_then(seen, "d", long_ago);
 	add_rows_then(seen, "e", then);
 	trashed(add_part(seen));
+	check_large();
 	add_stored(seen);
 	place_close();
 }
@@ -439,6 +513,7 @@ static void judge_begin(struct judging *judging, const struct act *act)
 	for (size_t i = 0; i < judging->before.count; i++)
 		changed += !same_part(&judging->before, &judging->after, i);
 	cr_assert_gt(changed, 0, "%s changes nothing", act->name);
+	cr_assert_str_eq(versions, act->run == act_thin ? "111" : "123");
 }
 
 static void judge_end(struct judging *judging)
