@@ -296,6 +296,52 @@ EveryStore(history, what_is_merged_is_seen_as_one_change)
 	SAME(backend, moment(), "0=3 1=4 2=w 3=x 4=y 5=z ");
 }
 
+static int count_one(void *arg, const struct backend_past *past)
+{
+	(void)past;
+	++*(int *)arg;
+	return 0;
+}
+
+EveryStore(history, that_begins_in_what_is_merged_begins_there)
+{
+	const struct backend_past_key other = { 0, S, BYTES("other") };
+	struct backend_snapshot *snapshot;
+	int64_t time[4];
+	int records = 0;
+
+	NEEDS_HISTORY(backend);
+	COMMIT(backend, row_insert(S, K, 0, BYTES("0")));
+	for (int i = 0; i < 3; i++) {
+		time[i] = moment();
+		COMMIT(backend, row_put(S, K, 0, bytes_make(&"123"[i], 1)),
+		       row_insert(S, K, 1 + i, bytes_make(&"xyz"[i], 1)));
+	}
+	time[3] = moment();
+	COMMIT(backend, { .type = BACKEND_PAST_FORGET, .session = S, .key = K, .at = time[1] });
+	/* A key of which nothing is kept still has nothing then. */
+	for (int times = 0; times < 2; times++)
+		COMMIT(backend,
+		       { .type = BACKEND_PAST_MERGE,
+			 .session = S,
+			 .key = K,
+			 .at = time[1] + 1,
+			 .to = time[3] },
+		       { .type = BACKEND_PAST_MERGE,
+			 .session = S,
+			 .key = BYTES("other"),
+			 .at = time[1] + 1,
+			 .to = time[3] });
+	for (int i = 0; i < 3; i++)
+		SAME(backend, time[i], "0=1 1=x ");
+	SAME(backend, time[3], "0=3 1=x 2=y 3=z ");
+	snapshot = look(backend);
+	cr_assert_eq(backend_past_list(backend, snapshot, &other, INT64_MIN, count_one, &records),
+		     0);
+	unlook(backend, snapshot);
+	cr_assert_eq(records, 0);
+}
+
 EveryStore(history, rows_are_copied_as_they_were)
 {
 	struct backend_snapshot *snapshot;

@@ -338,11 +338,12 @@ static int run_times(struct sqlite_conn *conn, enum sqlite_sql sql, const struct
 static int merge(struct sqlite_conn *conn, const struct backend_op *op)
 {
 	const struct backend_past_key key = { op->ino, op->session, op->key };
-	int64_t since = op->at;
+	int64_t since = INT64_MAX;
 	int r = run_times(conn, SQL_PAST_MERGED, op, &since);
 
-	if (r == 0)
-		r = run_times(conn, SQL_PAST_UNMERGED, op, &since);
+	if (r < 0 || since == INT64_MAX)
+		return r;
+	r = run_times(conn, SQL_PAST_UNMERGED, op, &since);
 	if (r == 0)
 		r = run_times(conn, SQL_PAST_DOUBLES, op, &since);
 	if (r == 0)
