@@ -79,6 +79,7 @@ static const struct recipe recipes[BACKEND_OP_TYPES] = {
 	[BACKEND_ROWS_COPY] = CALL(true, sql_past_apply),
 	[BACKEND_PAST_NOTE] = CALL(true, sql_past_apply),
 	[BACKEND_PAST_MERGE] = CALL(true, sql_past_apply),
+	[BACKEND_PAST_SAME] = CALL(true, sql_past_apply),
 	[BACKEND_PAST_FORGET] = CALL(true, sql_past_apply),
 };
 

@@ -205,6 +205,16 @@ static void say_forget(struct sql_packet *packet, const struct backend_op *op)
 	packet_say(packet, -EIO, SQL_PAST_FORGET, values, ARRAY_SIZE(values) - 1);
 }
 
+static void say_same(struct sql_packet *packet, const struct backend_op *op)
+{
+	const struct bytes session = given(op->session), key = given(op->key);
+
+	packet_say(packet, -EIO, SQL_PAST_HOLD, SQL_VALUES(sql_text(session), sql_text(key)));
+	packet_say(packet, -ESTALE, SQL_PAST_SAME,
+		   SQL_VALUES(sql_id(op->ino), sql_blob(session), sql_blob(key), sql_number(op->at),
+			      sql_number(op->to), sql_number(op->seq)));
+}
+
 int sql_past_apply(struct sql_packet *packet, const struct backend_op *op,
 		   struct sql_applied *applied)
 {
@@ -231,6 +241,9 @@ int sql_past_apply(struct sql_packet *packet, const struct backend_op *op,
 		say_times(packet, SQL_PAST_UNMERGED, op);
 		say_times(packet, SQL_PAST_DOUBLES, op);
 		say_times(packet, SQL_PAST_MERGE, op);
+		return 0;
+	case BACKEND_PAST_SAME:
+		say_same(packet, op);
 		return 0;
 	case BACKEND_PAST_FORGET:
 		say_forget(packet, op);

@@ -75,6 +75,11 @@ SQL(SQL_PAST_DROPPED, "INSERT INTO sessfs_past (ino, session_id, state_key, unti
 	"FROM (SELECT COUNT(*) AS known FROM sessfs_past WHERE " PAST_OF " AND until <= ?4) x "
 	"WHERE known > 0")
 
+/* What takes rows away holds them until it is kept. */
+SQL(SQL_PAST_HOLD, "SELECT COUNT(*) FROM (SELECT item_index FROM {rows} WHERE {is 1 2} {locked}) x")
+SQL(SQL_PAST_SAME, FAIL_IF("(SELECT COUNT(*) AS records, COALESCE(MAX(n), 0) AS newest FROM "
+	"sessfs_past WHERE " PAST_OF " AND until > ?4) x WHERE records <> ?5 OR newest <> ?6"))
+
 SQL(SQL_PAST_LIST, "SELECT n, what, item_index, last_index, until, pid, bytes, " KEPT("created_at")
 	" FROM sessfs_past WHERE " PAST_OF " AND until > ?4 ORDER BY n DESC")
 SQL(SQL_PAST_TIMES, "SELECT COUNT(*), 0, 0, 0, until, 0, SUM(bytes), NULL FROM sessfs_past WHERE "

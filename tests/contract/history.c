@@ -387,6 +387,40 @@ EveryStore(history, rows_are_copied_as_they_were)
 	as_of_done(&as_of);
 }
 
+/* What was found is as it was, or a batch that depends on it fails. */
+EveryStore(history, that_has_changed_since_is_noticed)
+{
+	const struct backend_past_key past = { 0, S, K };
+	struct backend_op same = { .type = BACKEND_PAST_SAME, .session = S, .key = K };
+	struct backend_snapshot *snapshot;
+	struct as_of as_of;
+	int64_t first;
+
+	NEEDS_HISTORY(backend);
+	COMMIT(backend, row_insert(S, K, 0, BYTES("a")), row_insert(S, K, 1, BYTES("b")));
+	first = moment();
+	for (int i = 0; i < 3; i++) {
+		snapshot = look(backend);
+		cr_assert_eq(as_of_find(backend, snapshot, &past, first, &as_of), 0);
+		unlook(backend, snapshot);
+		same.at = first;
+		same.to = as_of.records;
+		same.seq = as_of.newest;
+		as_of_done(&as_of);
+		cr_assert_eq(COMMIT(backend, same, row_insert(S, K, 2 + i, BYTES("c"))), 0);
+		if (i == 2)
+			COMMIT(backend, { .type = BACKEND_PAST_MERGE,
+					  .session = S,
+					  .key = K,
+					  .at = first + 1,
+					  .to = moment() });
+		else
+			COMMIT(backend, row_put(S, K, i, bytes_make(&"AB"[i], 1)));
+		cr_assert_eq(COMMIT(backend, row_insert(S, K, 7, BYTES("d")), same), -ESTALE);
+	}
+	cr_assert_str_eq(rows_of(backend, S, K), "0=A 1=B 2=c 3=c 4=c");
+}
+
 /* A model: what the rows were at each moment. */
 
 static uint32_t dice(uint32_t most)

@@ -306,6 +306,49 @@ static void before_commit(struct backend *backend, struct backend_ops *ops, void
 	meanwhile = do_it;
 }
 
+static int tell_nobody(void *arg, const struct history_undone *undone)
+{
+	(void)arg;
+	(void)undone;
+	return 0;
+}
+
+static void undo_beside(int64_t time, void do_it(void))
+{
+	const struct backend_options options = { .rows_only = true };
+	struct backend *backend;
+	struct backend_ops ops;
+
+	cr_assert_eq(backend_open(world_path(), &options, &backend, NULL), 0);
+	before_commit(backend, &ops, do_it);
+	cr_assert_eq(history_undo(backend, BYTES("s"), BYTES("l"), time, false, tell_nobody, NULL),
+		     0);
+	cr_assert_null(meanwhile);
+	backend->ops = under;
+	backend_close(backend);
+	world_take_in();
+}
+
+static void save_other_lines(void)
+{
+	save("s/l.jsonl", "1\n2\n6\n7\n");
+}
+
+Test(history, is_undone_as_a_whole_beside_a_save, .init = begin)
+{
+	int64_t then;
+
+	clock_set_back = 300;
+	append("s/l.jsonl", "1\n2\n3\n4\n");
+	then = time_now();
+	clock_set_back -= 10;
+	save("s/l.jsonl", "1\n5\n3\n4\n");
+	clock_set_back -= 10;
+	undo_beside(then, save_other_lines);
+	cr_assert_str_eq(content_of("s/l.jsonl"), "1\n2\n3\n4\n");
+	world_close();
+}
+
 static void thin_now(void)
 {
 	cr_assert_eq(history_thin(world_tree, time_now(), true), 0);
@@ -328,6 +371,29 @@ static int64_t change_thrice(void)
 	}
 	clock_set_back -= 300;
 	return then;
+}
+
+Test(history, is_undone_as_a_whole_beside_thinning, .init = begin)
+{
+	undo_beside(change_thrice(), thin_now);
+	cr_assert_str_eq(content_of("s/l.jsonl"), "1\n2\n");
+	world_close();
+}
+
+Test(history, is_forked_as_a_whole_beside_thinning, .init = begin)
+{
+	struct history_fork fork = whole;
+	struct backend_ops ops;
+	uint64_t rows = 0;
+
+	fork.time = change_thrice();
+	before_commit(world_tree->backend, &ops, thin_now);
+	cr_assert_eq(tree_fork(world_tree, &fork, &rows), 0);
+	world_tree->backend->ops = under;
+	cr_assert_null(meanwhile);
+	cr_assert_eq(rows, 2);
+	cr_assert_str_eq(content_of("new/l.jsonl"), "1\n2\n");
+	world_close();
 }
 
 static void forget_l(void)

@@ -71,6 +71,8 @@ SQL(SQL_PAST_MERGED, "SELECT coalesce(first, ?4) FROM (SELECT min(CASE WHEN " ME
 	"BETWEEN ?4 AND ?5) WHERE known > 0")
 SQL(SQL_PAST_UNMERGED, "DELETE FROM sessfs_past WHERE " PAST_OF " AND until BETWEEN ?4 AND ?5 AND "
 	MERGED)
+SQL(SQL_PAST_SAME, "SELECT 1 FROM (SELECT count(*) AS records, coalesce(max(n), 0) AS newest FROM "
+	"sessfs_past WHERE " PAST_OF " AND until > ?4) WHERE records = ?5 AND newest = ?6")
 SQL(SQL_PAST_FORGET, "DELETE FROM sessfs_past WHERE " PAST_OF " AND until <= ?4")
 SQL(SQL_PAST_SHED, "DELETE FROM sessfs_past WHERE n IN (SELECT n FROM sessfs_past WHERE " PAST_OF
 	" ORDER BY n LIMIT -1 OFFSET ?4)")
