@@ -387,6 +387,63 @@ EveryStore(history, rows_are_copied_as_they_were)
 	as_of_done(&as_of);
 }
 
+struct counting {
+	int rows;
+	bool changed;
+};
+
+static int count_row(void *arg, int64_t index, struct backend_times times, struct bytes data)
+{
+	struct counting *counting = arg;
+
+	(void)times;
+	counting->rows++;
+	counting->changed |= index == 0 && data.size == 1 && *data.data == 'b';
+	return 0;
+}
+
+static struct counting count_then(struct backend *backend, int64_t time)
+{
+	const struct backend_past_key past = { 0, S, K };
+	struct backend_snapshot *snapshot = look(backend);
+	struct counting counting = { 0 };
+	struct as_of as_of;
+
+	cr_assert_eq(as_of_find(backend, snapshot, &past, time, &as_of), 0);
+	cr_assert_eq(as_of_read(backend, snapshot, &as_of, INT64_MIN, false, count_row, &counting),
+		     0);
+	as_of_done(&as_of);
+	unlook(backend, snapshot);
+	return counting;
+}
+
+/* However long it takes: what it changes and what it adds have one time. */
+EveryStore(history, a_batch_is_seen_as_a_whole_or_not_at_all)
+{
+	enum { ROWS = 64, LOOKS = 200 };
+	struct backend_op ops[ROWS];
+	char *data = calloc(1, BACKEND_ITEM_LEAST / 2);
+	int64_t first, last;
+
+	NEEDS_HISTORY(backend);
+	memset(data, 'x', BACKEND_ITEM_LEAST / 2);
+	COMMIT(backend, row_insert(S, K, 0, BYTES("a")));
+	first = moment();
+	for (int i = 1; i < ROWS; i++)
+		ops[i] = row_insert(S, K, i, bytes_make(data, BACKEND_ITEM_LEAST / 2));
+	ops[0] = row_put(S, K, 0, BYTES("b"));
+	cr_assert_eq(backend_commit(backend, ops, ROWS, 0), 0);
+	last = moment();
+	for (int i = 0; i <= LOOKS; i++) {
+		const struct counting seen =
+			count_then(backend, first + (last - first) / LOOKS * i);
+
+		cr_assert_eq(seen.rows, seen.changed ? ROWS : 1, "%d of %d, at %d of %d", seen.rows,
+			     ROWS, i, LOOKS);
+	}
+	free(data);
+}
+
 /* What was found is as it was, or a batch that depends on it fails. */
 EveryStore(history, that_has_changed_since_is_noticed)
 {
