@@ -186,6 +186,8 @@ static int take_back(void *arg, const struct backend_past *past)
 	struct item none = { past->index, past->last, 0, RUN_NONE };
 	int r;
 
+	as_of->records++;
+	as_of->newest = MAX(as_of->newest, past->n);
 	as_of->whole &= past->what == PAST_MERGED || past->what == PAST_UNDONE;
 	switch (past->what) {
 	case PAST_NONE:
@@ -233,6 +235,7 @@ int as_of_find(struct backend *backend, struct backend_snapshot *snapshot,
 	*ret_as_of = (struct as_of){
 		.key = *key,
 		.time = time,
+		.since = time,
 		.now = now.tv_sec * INT64_C(1000000000) + now.tv_nsec,
 		.whole = true,
 	};

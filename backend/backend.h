@@ -270,6 +270,9 @@ enum backend_op_type {
 			      * such a note of its own takes nothing away */
 	BACKEND_PAST_MERGE, /* ino, session, key, at, to: what was changed at times between these,
 			      * both inclusive, counts as one change, at the last one */
+	BACKEND_PAST_SAME,  /* session, key, at, to, seq: -ESTALE unless what was kept until later
+			      * than that are to records, seq being the number of the newest or 0,
+			      * as as_of_find() has found them */
 	BACKEND_PAST_FORGET, /* ino, session, key, at: what was kept until then or before goes, and
 			      * with INT64_MAX also that there was any; to: but for so many of the
 			      * oldest records, on SQLite, where a full disk may need that.  These

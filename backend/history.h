@@ -108,6 +108,9 @@ struct as_of {
 	struct backend_past_key key; /* borrowed */
 	int64_t time;		     /* as of which it is: where that is not kept, another one */
 	int64_t now;
+	int64_t since;	 /* behind which it is kept: as of which it was asked for */
+	int64_t records; /* that are kept since, and the number of the newest */
+	int64_t newest;
 	struct as_of_run *run;
 	size_t count;
 	size_t room;

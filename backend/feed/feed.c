@@ -460,6 +460,7 @@ int feed_note(struct feed_notes *notes, const struct feed_state *state, const st
 		return note_all_rows(notes, op->session_to, op->key_to, false);
 	case BACKEND_PAST_NOTE:
 	case BACKEND_PAST_MERGE:
+	case BACKEND_PAST_SAME:
 	case BACKEND_PAST_FORGET:
 	case BACKEND_MARK_PUT: /* it says where a line begins that is there all the same */
 	case BACKEND_GUARD:

@@ -106,6 +106,7 @@ static bool hits(const struct backend_feed *feed, const struct judging *judging)
 	case BACKEND_SETTING:
 	case BACKEND_PAST_NOTE:
 	case BACKEND_PAST_MERGE:
+	case BACKEND_PAST_SAME:
 	case BACKEND_PAST_FORGET:
 	case BACKEND_OP_TYPES:
 		return false;

@@ -39,6 +39,7 @@ static const struct sql_word words[] = {
 	{ "first", "@sessfs_first%s" },
 	/* Nanoseconds since 1970, of the transaction. */
 	{ "ns", "@sessfs_moment" },
+	{ "kept_at", "FROM_UNIXTIME(@sessfs_moment DIV 1000 * 0.000001)" },
 	{ "shared", "LOCK IN SHARE MODE" },
 	{ "held", "LOCK IN SHARE MODE" },
 	{ "at_once", "FOR UPDATE NOWAIT" },
@@ -263,6 +264,7 @@ const struct sql_driver mysql_driver = {
 	.begin_write = "BEGIN",
 	.moment = "SET @sessfs_moment = " NOW_NS,
 	.moment_forget = "SET @sessfs_moment = -1",
+	.triggers_write_apart = true,
 	.silent = "SET @sessfs = 1",
 	.loud = "SET @sessfs = NULL",
 	.tables = tables,

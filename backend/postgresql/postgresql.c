@@ -13,7 +13,12 @@
 #include "backend/sql/sql.h"
 #include "backend/sql/text.h"
 
-#define NOW_NS "((EXTRACT(EPOCH FROM CURRENT_TIMESTAMP) * 1000000)::bigint * 1000)"
+/* Of what a transaction keeps, since it keeps anything: it may have begun long before. */
+#define SET_MOMENT                                                                                 \
+	"set_config('sessfs.moment', ((EXTRACT(EPOCH FROM clock_timestamp()) * "                   \
+	"1000000)::bigint * 1000)::text, true)"
+#define NOW_NS                                                                                     \
+	"COALESCE(NULLIF(current_setting('sessfs.moment', true), ''), " SET_MOMENT ")::bigint"
 
 static const struct sql_word words[] = {
 	{ "now", "clock_timestamp()" },
@@ -45,7 +50,8 @@ static const struct sql_word words[] = {
 	{ "in_order", " AND gate IN (SELECT gate FROM sessfs_gate WHERE gate IN (?1) ORDER BY gate "
 		      "FOR UPDATE)" },
 	/* Nanoseconds since 1970, of the transaction. */
-	{ "ns", NOW_NS },
+	{ "ns", "current_setting('sessfs.moment')::bigint" },
+	{ "kept_at", "to_timestamp(current_setting('sessfs.moment')::numeric / 1000000000)" },
 	{ "first", "current_setting('sessfs.first%s')::bigint" },
 	{ "shared", "FOR SHARE" },
 	/* Not to go, and not to be asked what became of a transaction. */
@@ -299,6 +305,7 @@ const struct sql_driver postgresql_driver = {
 	.hello_reader = HELLO,
 	.begin_read = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
 	.begin_write = "BEGIN",
+	.moment = "SELECT " SET_MOMENT,
 	.moment_forget = "SET LOCAL sessfs.forget = '1'",
 	.failure_ends = true,
 	.silent = "SET sessfs.own = '1'",

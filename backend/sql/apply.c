@@ -79,6 +79,7 @@ static const struct recipe recipes[BACKEND_OP_TYPES] = {
 	[BACKEND_ROWS_COPY] = CALL(true, sql_past_apply),
 	[BACKEND_PAST_NOTE] = CALL(true, sql_past_apply),
 	[BACKEND_PAST_MERGE] = CALL(true, sql_past_apply),
+	[BACKEND_PAST_SAME] = CALL(true, sql_past_apply),
 	[BACKEND_PAST_FORGET] = CALL(true, sql_past_apply),
 };
 
@@ -121,6 +122,15 @@ static struct sql_value value_of(char letter, const struct backend_op *op)
 	return sql_id(*(const uint64_t *)at);
 }
 
+/* Rows that are added now come with what the transaction keeps. */
+static size_t at_moment(const struct sql_packet *packet, struct sql_value *values, size_t count)
+{
+	for (size_t i = 0; packet->moment && i < count; i++)
+		if (values[i].is == SQL_TIME && !values[i].number)
+			values[i] = sql_kept_at();
+	return count;
+}
+
 static size_t values_of(const char *letters, const struct backend_op *op, struct sql_value *values)
 {
 	size_t count = 0;
@@ -135,7 +145,7 @@ static void apply_recipe(struct sql_packet *packet, const struct recipe *recipe,
 {
 	const int64_t most = packet->store->version_most - 1;
 	struct sql_value values[10];
-	size_t count = values_of(recipe->fields, op, values);
+	size_t count = at_moment(packet, values, values_of(recipe->fields, op, values));
 
 	values[count++] = sql_number(op->version > most ? 1 : op->version);
 	values[count++] = sql_number(most);
@@ -338,7 +348,8 @@ static int apply_rows(struct sql_packet *packet, const struct backend_op *ops, s
 		    packet->store->texts.layout.whole_seconds || !joins(packet, op) ||
 		    sql_apply_check(packet->store, op) < 0)
 			break;
-		packet_say_on(packet, SQL_ROW_NEXT, values, values_of("sk@DCU", op, values));
+		packet_say_on(packet, SQL_ROW_NEXT, values,
+			      at_moment(packet, values, values_of("sk@DCU", op, values)));
 		packet->rows++;
 		packet->row_bytes += op->data.size;
 	}

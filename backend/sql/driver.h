@@ -42,9 +42,12 @@ struct sql_driver {
 	/* Before the first statement of a snapshot, and of a transaction that writes. */
 	const char *begin_read;
 	const char *begin_write;
-	/* One time for what a transaction keeps, or NULL; and that it keeps nothing. */
+	/* One time for what a transaction keeps, and for the rows that it adds; and that it keeps
+	 * nothing. */
 	const char *moment;
 	const char *moment_forget;
+	/* What a statement reads, no trigger of it writes to. */
+	bool triggers_write_apart;
 	/* A transaction of which a statement has failed takes no others but ROLLBACK. */
 	bool failure_ends;
 	/* The triggers of the rows' table do nothing for this connection, and something again. */

@@ -31,7 +31,8 @@ struct sql_packet {
 	/* For joining inserts: the number of statements up to the last one that inserts rows, its
 	 * rows, and their bytes. */
 	size_t inserts, rows, row_bytes;
-	int r; /* why some could not be said */
+	bool moment; /* rows that are added have the time of what is kept */
+	int r;	     /* why some could not be said */
 };
 
 void packet_done(struct sql_packet *packet);

@@ -33,13 +33,35 @@ static void say_moment(struct sql_packet *packet, struct sql_applied *applied)
 	const struct sql_driver *driver = packet->store->texts.driver;
 	const bool forgets = packet->store->backend.forgets;
 
+	packet->moment = !forgets;
 	if (applied->moment)
 		return;
 	applied->moment = true;
 	if (forgets && driver->moment_forget)
 		packet_say_plain(packet, driver->moment_forget);
-	else if (driver->moment)
+	else
 		packet_say_plain(packet, driver->moment);
+}
+
+/* Whether an operation takes rows away, or adds some that do not say from when on they are. */
+static bool keeps(const struct sql *store, const struct backend_op *op)
+{
+	const struct sql_layout *layout = &store->texts.layout;
+	const bool tells = layout->has_created && !layout->whole_seconds && !op->created;
+
+	return op->type <= BACKEND_HIDDEN_DELETE &&
+	       !(op->type == BACKEND_ROW_INSERT && tells && !store->rows_only);
+}
+
+void sql_past_begin(struct sql_packet *packet, const struct backend_op *ops, size_t count,
+		    struct sql_applied *applied)
+{
+	const struct sql *store = packet->store;
+
+	packet->moment = applied->moment && !store->backend.forgets;
+	for (size_t i = 0; i < count && !applied->moment; i++)
+		if (keeps(store, &ops[i]) && (store->rows_only || !store->backend.forgets))
+			say_moment(packet, applied);
 }
 
 static void say_keep(struct sql_packet *packet, enum sql_text text, const struct backend_op *op,
@@ -106,8 +128,7 @@ void sql_past_keep(struct sql_packet *packet, const struct backend_op *op,
 	const bool tells = layout->has_created && !layout->whole_seconds && !op->created;
 	struct backend_op put = *op;
 
-	if (op->type > BACKEND_HIDDEN_DELETE ||
-	    (op->type == BACKEND_ROW_INSERT && tells && !store->rows_only))
+	if (!keeps(store, op))
 		return;
 	/* The triggers are loud, and are told the time. */
 	if (store->rows_only)
@@ -172,7 +193,7 @@ static void say_copy(struct sql_packet *packet, enum sql_text text, const struct
 static void say_rows_back(struct sql_packet *packet, const struct backend_op *op)
 {
 	const struct sql *store = packet->store;
-	const bool silent = store->rows_only && store->texts.driver->moment;
+	const bool silent = store->rows_only && store->texts.driver->triggers_write_apart;
 
 	if ((silent || !store->rows_only) && !store->backend.forgets)
 		say_copy(packet, SQL_PAST_NONE, op);
@@ -205,6 +226,16 @@ static void say_forget(struct sql_packet *packet, const struct backend_op *op)
 	packet_say(packet, -EIO, SQL_PAST_FORGET, values, ARRAY_SIZE(values) - 1);
 }
 
+static void say_same(struct sql_packet *packet, const struct backend_op *op)
+{
+	const struct bytes session = given(op->session), key = given(op->key);
+
+	packet_say(packet, -EIO, SQL_PAST_HOLD, SQL_VALUES(sql_text(session), sql_text(key)));
+	packet_say(packet, -ESTALE, SQL_PAST_SAME,
+		   SQL_VALUES(sql_id(op->ino), sql_blob(session), sql_blob(key), sql_number(op->at),
+			      sql_number(op->to), sql_number(op->seq)));
+}
+
 int sql_past_apply(struct sql_packet *packet, const struct backend_op *op,
 		   struct sql_applied *applied)
 {
@@ -231,6 +262,9 @@ int sql_past_apply(struct sql_packet *packet, const struct backend_op *op,
 		say_times(packet, SQL_PAST_UNMERGED, op);
 		say_times(packet, SQL_PAST_DOUBLES, op);
 		say_times(packet, SQL_PAST_MERGE, op);
+		return 0;
+	case BACKEND_PAST_SAME:
+		say_same(packet, op);
 		return 0;
 	case BACKEND_PAST_FORGET:
 		say_forget(packet, op);

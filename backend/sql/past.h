@@ -6,6 +6,9 @@
 
 #include "backend/sql/apply.h"
 
+/* Before a block of operations: say the time, if any of them keeps something. */
+void sql_past_begin(struct sql_packet *packet, const struct backend_op *ops, size_t count,
+		    struct sql_applied *applied);
 /* Before an operation is said: keep what it takes away. */
 void sql_past_keep(struct sql_packet *packet, const struct backend_op *op,
 		   struct sql_applied *applied);

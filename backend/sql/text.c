@@ -299,6 +299,8 @@ int sql_say_value(struct buf *buf, const struct sql_texts *texts, const struct s
 		return buf_printf(buf, "%" PRId64, value->number);
 	case SQL_TIME:
 		return say_time(buf, texts, value->number);
+	case SQL_KEPT_AT:
+		return append_word(buf, texts, "kept_at", "");
 	case SQL_WORDS:
 		return buf_append_bytes(buf, value->bytes);
 	case SQL_TEXT:

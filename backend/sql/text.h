@@ -15,7 +15,7 @@ enum sql_text {
 };
 
 struct sql_value {
-	enum { SQL_NUMBER, SQL_TEXT, SQL_BLOB, SQL_TIME, SQL_WORDS } is;
+	enum { SQL_NUMBER, SQL_TEXT, SQL_BLOB, SQL_TIME, SQL_KEPT_AT, SQL_WORDS } is;
 	int64_t number;	    /* of SQL_TIME: nanoseconds since 1970; 0: now */
 	struct bytes bytes; /* data NULL: NULL */
 };
@@ -50,6 +50,12 @@ static inline struct sql_value sql_words(struct bytes bytes)
 static inline struct sql_value sql_time(int64_t time)
 {
 	return (struct sql_value){ .is = SQL_TIME, .number = time };
+}
+
+/* The time of what a transaction keeps. */
+static inline struct sql_value sql_kept_at(void)
+{
+	return (struct sql_value){ .is = SQL_KEPT_AT };
 }
 
 /* The rows' table, as it was found. */

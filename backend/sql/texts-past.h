@@ -53,15 +53,18 @@ SQL(SQL_ROWS_COPY, "INSERT INTO {rows} (session_id, state_key, item_index, "
 	"state_data{time_columns}) SELECT ?1, ?2, item_index + ?5, REPLACE(state_data, ?9, "
 	"?10){time_columns} FROM {rows} WHERE {is 6 7} AND item_index BETWEEN ?3 AND ?4 AND (?8 = "
 	"0 OR {created} * 1000000 <= ?8)")
+/* What is merged already; not where the history begins. */
+#define MERGED "what = 3 AND item_index > {lowest}"
 SQL(SQL_PAST_MERGED, "INSERT INTO sessfs_past (ino, session_id, state_key, until, what, "
 	"item_index, last_index, pid, bytes) SELECT ?1, ?2, ?3, ?5, 3, CASE WHEN first < ?4 THEN "
-	"first ELSE ?4 END, ?5, ?6, 0 FROM (SELECT MIN(item_index) AS first FROM sessfs_past WHERE "
-	PAST_OF " AND until BETWEEN ?4 AND ?5 AND what = 3) x")
+	"first ELSE ?4 END, ?5, ?6, 0 FROM (SELECT MIN(CASE WHEN " MERGED " THEN item_index END) "
+	"AS first, COUNT(*) AS known FROM sessfs_past WHERE " PAST_OF " AND until BETWEEN ?4 AND "
+	"?5) x WHERE known > 0")
 SQL(SQL_PAST_UNMERGED, "DELETE FROM sessfs_past WHERE " PAST_OF " AND until BETWEEN ?4 AND ?5 AND "
-	"what = 3 AND n < (SELECT newest FROM (SELECT MAX(n) AS newest FROM sessfs_past WHERE "
+	MERGED " AND n < (SELECT newest FROM (SELECT MAX(n) AS newest FROM sessfs_past WHERE "
 	PAST_OF " AND what = 3) x)")
 SQL(SQL_PAST_MERGE, "UPDATE sessfs_past SET until = ?5 WHERE " PAST_OF " AND until >= ?4 AND until "
-	"< ?5 AND what <> 3")
+	"< ?5 AND NOT (" MERGED ")")
 SQL(SQL_PAST_DOUBLES, "DELETE FROM sessfs_past WHERE n IN (SELECT n FROM (SELECT n, ROW_NUMBER() "
 	"OVER (PARTITION BY item_index ORDER BY n) AS place FROM sessfs_past WHERE " PAST_OF " AND "
 	"until BETWEEN ?4 AND ?5 AND what = 0) x WHERE place > 1) AND (SELECT moved FROM (SELECT "
@@ -71,6 +74,11 @@ SQL(SQL_PAST_DROPPED, "INSERT INTO sessfs_past (ino, session_id, state_key, unti
 	"item_index, last_index, pid, bytes) SELECT ?1, ?2, ?3, ?4 + 1, 3, {lowest}, ?4, ?5, 0 "
 	"FROM (SELECT COUNT(*) AS known FROM sessfs_past WHERE " PAST_OF " AND until <= ?4) x "
 	"WHERE known > 0")
+
+/* What takes rows away holds them until it is kept. */
+SQL(SQL_PAST_HOLD, "SELECT COUNT(*) FROM (SELECT item_index FROM {rows} WHERE {is 1 2} {locked}) x")
+SQL(SQL_PAST_SAME, FAIL_IF("(SELECT COUNT(*) AS records, COALESCE(MAX(n), 0) AS newest FROM "
+	"sessfs_past WHERE " PAST_OF " AND until > ?4) x WHERE records <> ?5 OR newest <> ?6"))
 
 SQL(SQL_PAST_LIST, "SELECT n, what, item_index, last_index, until, pid, bytes, " KEPT("created_at")
 	" FROM sessfs_past WHERE " PAST_OF " AND until > ?4 ORDER BY n DESC")

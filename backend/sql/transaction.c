@@ -15,6 +15,7 @@
 #include "backend/sql/transaction-parts.h"
 #include "backend/sql/clock.h"
 #include "backend/sql/feed.h"
+#include "backend/sql/past.h"
 #include "backend/base/cleanup.h"
 #include "backend/base/tick.h"
 
@@ -239,8 +240,8 @@ static int say_append(struct transaction *transaction, const struct backend_batc
 			sql_text(op->key),
 			sql_number(op->at - append->expected),
 			sql_text(op->data.data ? op->data : BYTES("")),
-			sql_time(op->created),
-			sql_time(op->updated),
+			packet->moment && !op->created ? sql_kept_at() : sql_time(op->created),
+			packet->moment && !op->updated ? sql_kept_at() : sql_time(op->updated),
 			number,
 		};
 
@@ -345,6 +346,8 @@ static int apply_block(struct transaction *transaction, const struct sql_request
 	r = ask_digests(transaction, batch, &asked);
 	if (r == 0 && store->guest)
 		r = guard_changes(transaction, batch, flags);
+	if (r == 0)
+		sql_past_begin(&transaction->packet, ops, count, &transaction->applied);
 	for (size_t i = 0; r >= 0 && i < count; i += (size_t)MAX(r, 0)) {
 		if (transaction->packet.count && !fits(transaction, &ops[i]))
 			r = flush_part(transaction);

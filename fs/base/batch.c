@@ -319,6 +319,12 @@ void batch_guard_key(struct batch *batch, struct bytes session, struct bytes key
 	PUT(batch, BACKEND_GUARD, .session = session, .key = key, .at = true);
 }
 
+void batch_guard_past(struct batch *batch, const struct as_of *as_of)
+{
+	PUT(batch, BACKEND_PAST_SAME, .session = as_of->key.session, .key = as_of->key.key,
+	    .at = as_of->since, .to = as_of->records, .seq = as_of->newest);
+}
+
 void batch_guard_alone(struct batch *batch)
 {
 	PUT(batch, BACKEND_GUARD);

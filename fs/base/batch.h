@@ -120,6 +120,8 @@ void batch_guard_unused(struct batch *batch, uint64_t ino);
 void batch_guard_rows(struct batch *batch, struct bytes session, struct bytes key);
 /* And on no file having been unlinked that has left the key: -EEXIST. */
 void batch_guard_key(struct batch *batch, struct bytes session, struct bytes key);
+/* It depends on what was found to be kept. */
+void batch_guard_past(struct batch *batch, const struct as_of *as_of);
 /* It depends on this mount being alone. */
 void batch_guard_alone(struct batch *batch);
 /* This mount needs an orphan. */

@@ -5,11 +5,17 @@
 #include "fs/api/history.h"
 
 #include <errno.h>
+#include <stdlib.h>
 
 #include "fs/base/batch.h"
 #include "fs/base/names.h"
 #include "fs/upkeep/session-keys.h"
+#include "backend/base/array.h"
 #include "backend/base/cleanup.h"
+#include "backend/base/tick.h"
+
+/* So long an undo is tried again, when something changes what it puts back. */
+static const int64_t PATIENCE = 10 * INT64_C(1000000000);
 
 /* ---- Putting back ---- */
 
@@ -172,6 +178,7 @@ static int undo_key(struct undoing *undoing, int64_t time)
 	if (r < 0 ||
 	    (!undoing->undone.removed && !undoing->undone.restored && !moves(&undoing->as_of)))
 		return r;
+	batch_guard_past(undoing->batch, &undoing->as_of);
 	emit_now(undoing);
 	emit_past(undoing);
 	op = add_op(undoing, BACKEND_PAST_NOTE, time, 0);
@@ -180,30 +187,60 @@ static int undo_key(struct undoing *undoing, int64_t time)
 	return undoing->batch->error < 0 ? undoing->batch->error : 1;
 }
 
-int history_undo(struct backend *backend, struct bytes session, struct bytes key, int64_t time,
-		 bool dry_run, history_undone_fn *fn, void *arg)
+struct undone_list {
+	struct history_undone *item;
+	size_t count;
+	size_t room;
+};
+
+static int undo_once(struct undoing *undoing, struct session_keys *keys, struct bytes key,
+		     int64_t time, bool dry_run, struct undone_list *undone)
 {
-	_cleanup_(session_keys_done) struct session_keys keys = { 0 };
 	_cleanup_(batch_done) struct batch batch = { 0 };
-	struct undoing undoing = { .backend = backend, .session = session, .batch = &batch };
-	bool any = false;
-	int r = backend->ops->snapshot_begin(backend, BACKEND_ANYWAY, &undoing.snapshot);
+	struct backend *backend = undoing->backend;
+	int r = backend->ops->snapshot_begin(backend, BACKEND_ANYWAY, &undoing->snapshot);
 
 	if (r < 0)
 		return r;
-	r = session_keys_find(backend, undoing.snapshot, session, key, &keys);
-	for (size_t i = 0; r == 0 && i < keys.count; i++) {
-		undoing.key = session_key_at(&keys, i);
-		r = undo_key(&undoing, time);
-		any |= r > 0;
-		if (r > 0)
-			r = fn(arg, &undoing.undone);
-		as_of_done(&undoing.as_of);
+	undoing->batch = &batch;
+	r = session_keys_find(backend, undoing->snapshot, undoing->session, key, keys);
+	for (size_t i = 0; r == 0 && i < keys->count; i++) {
+		undoing->key = session_key_at(keys, i);
+		r = undo_key(undoing, time);
+		as_of_done(&undoing->as_of);
+		if (r <= 0)
+			continue;
+		r = ARRAY_ROOM(undone->item, undone->count, undone->room);
+		if (r == 0)
+			undone->item[undone->count++] = undoing->undone;
 	}
-	backend->ops->snapshot_end(backend, undoing.snapshot);
-	if (r == 0 && !any)
+	backend->ops->snapshot_end(backend, undoing->snapshot);
+	if (r == 0 && !undone->count)
 		r = -ENODATA;
 	return r < 0 || dry_run ? r : batch_commit(&batch, backend, BACKEND_ANYWAY);
+}
+
+int history_undo(struct backend *backend, struct bytes session, struct bytes key, int64_t time,
+		 bool dry_run, history_undone_fn *fn, void *arg)
+{
+	const int64_t end = tick_now() + PATIENCE;
+	struct undoing undoing = { .backend = backend, .session = session };
+	struct undone_list undone = { 0 };
+	struct session_keys keys = { 0 };
+	int r;
+
+	/* What somebody changes in between, or thins, is looked at again. */
+	do {
+		session_keys_done(&keys);
+		keys = (struct session_keys){ 0 };
+		undone.count = 0;
+		r = undo_once(&undoing, &keys, key, time, dry_run, &undone);
+	} while (r == -ESTALE && tick_now() < end);
+	for (size_t i = 0; r == 0 && i < undone.count; i++)
+		r = fn(arg, &undone.item[i]);
+	session_keys_done(&keys);
+	free(undone.item);
+	return r == -ESTALE ? -EBUSY : r;
 }
 
 /* ---- Another key ---- */
@@ -242,6 +279,8 @@ int history_copy(struct backend *backend, struct backend_snapshot *snapshot,
 	if (r < 0)
 		return r;
 	batch_past_none(batch, to->session, to->key);
+	if (as_of.records)
+		batch_guard_past(batch, &as_of);
 	for (size_t i = 0; i < as_of.count; i++) {
 		const struct as_of_run *run = &as_of.run[i];
 		const int64_t begin = MAX(run->index, first), end = MIN(run_end(&as_of, i), last);

@@ -296,6 +296,52 @@ EveryStore(history, what_is_merged_is_seen_as_one_change)
 	SAME(backend, moment(), "0=3 1=4 2=w 3=x 4=y 5=z ");
 }
 
+static int count_one(void *arg, const struct backend_past *past)
+{
+	(void)past;
+	++*(int *)arg;
+	return 0;
+}
+
+EveryStore(history, that_begins_in_what_is_merged_begins_there)
+{
+	const struct backend_past_key other = { 0, S, BYTES("other") };
+	struct backend_snapshot *snapshot;
+	int64_t time[4];
+	int records = 0;
+
+	NEEDS_HISTORY(backend);
+	COMMIT(backend, row_insert(S, K, 0, BYTES("0")));
+	for (int i = 0; i < 3; i++) {
+		time[i] = moment();
+		COMMIT(backend, row_put(S, K, 0, bytes_make(&"123"[i], 1)),
+		       row_insert(S, K, 1 + i, bytes_make(&"xyz"[i], 1)));
+	}
+	time[3] = moment();
+	COMMIT(backend, { .type = BACKEND_PAST_FORGET, .session = S, .key = K, .at = time[1] });
+	/* A key of which nothing is kept still has nothing then. */
+	for (int times = 0; times < 2; times++)
+		COMMIT(backend,
+		       { .type = BACKEND_PAST_MERGE,
+			 .session = S,
+			 .key = K,
+			 .at = time[1] + 1,
+			 .to = time[3] },
+		       { .type = BACKEND_PAST_MERGE,
+			 .session = S,
+			 .key = BYTES("other"),
+			 .at = time[1] + 1,
+			 .to = time[3] });
+	for (int i = 0; i < 3; i++)
+		SAME(backend, time[i], "0=1 1=x ");
+	SAME(backend, time[3], "0=3 1=x 2=y 3=z ");
+	snapshot = look(backend);
+	cr_assert_eq(backend_past_list(backend, snapshot, &other, INT64_MIN, count_one, &records),
+		     0);
+	unlook(backend, snapshot);
+	cr_assert_eq(records, 0);
+}
+
 EveryStore(history, rows_are_copied_as_they_were)
 {
 	struct backend_snapshot *snapshot;
@@ -339,6 +385,97 @@ EveryStore(history, rows_are_copied_as_they_were)
 		     0);
 	cr_assert_str_eq(rows_of(backend, S, BYTES("to")), "0=a 1=b");
 	as_of_done(&as_of);
+}
+
+struct counting {
+	int rows;
+	bool changed;
+};
+
+static int count_row(void *arg, int64_t index, struct backend_times times, struct bytes data)
+{
+	struct counting *counting = arg;
+
+	(void)times;
+	counting->rows++;
+	counting->changed |= index == 0 && data.size == 1 && *data.data == 'b';
+	return 0;
+}
+
+static struct counting count_then(struct backend *backend, int64_t time)
+{
+	const struct backend_past_key past = { 0, S, K };
+	struct backend_snapshot *snapshot = look(backend);
+	struct counting counting = { 0 };
+	struct as_of as_of;
+
+	cr_assert_eq(as_of_find(backend, snapshot, &past, time, &as_of), 0);
+	cr_assert_eq(as_of_read(backend, snapshot, &as_of, INT64_MIN, false, count_row, &counting),
+		     0);
+	as_of_done(&as_of);
+	unlook(backend, snapshot);
+	return counting;
+}
+
+/* However long it takes: what it changes and what it adds have one time. */
+EveryStore(history, a_batch_is_seen_as_a_whole_or_not_at_all)
+{
+	enum { ROWS = 64, LOOKS = 200 };
+	struct backend_op ops[ROWS];
+	char *data = calloc(1, BACKEND_ITEM_LEAST / 2);
+	int64_t first, last;
+
+	NEEDS_HISTORY(backend);
+	memset(data, 'x', BACKEND_ITEM_LEAST / 2);
+	COMMIT(backend, row_insert(S, K, 0, BYTES("a")));
+	first = moment();
+	for (int i = 1; i < ROWS; i++)
+		ops[i] = row_insert(S, K, i, bytes_make(data, BACKEND_ITEM_LEAST / 2));
+	ops[0] = row_put(S, K, 0, BYTES("b"));
+	cr_assert_eq(backend_commit(backend, ops, ROWS, 0), 0);
+	last = moment();
+	for (int i = 0; i <= LOOKS; i++) {
+		const struct counting seen =
+			count_then(backend, first + (last - first) / LOOKS * i);
+
+		cr_assert_eq(seen.rows, seen.changed ? ROWS : 1, "%d of %d, at %d of %d", seen.rows,
+			     ROWS, i, LOOKS);
+	}
+	free(data);
+}
+
+/* What was found is as it was, or a batch that depends on it fails. */
+EveryStore(history, that_has_changed_since_is_noticed)
+{
+	const struct backend_past_key past = { 0, S, K };
+	struct backend_op same = { .type = BACKEND_PAST_SAME, .session = S, .key = K };
+	struct backend_snapshot *snapshot;
+	struct as_of as_of;
+	int64_t first;
+
+	NEEDS_HISTORY(backend);
+	COMMIT(backend, row_insert(S, K, 0, BYTES("a")), row_insert(S, K, 1, BYTES("b")));
+	first = moment();
+	for (int i = 0; i < 3; i++) {
+		snapshot = look(backend);
+		cr_assert_eq(as_of_find(backend, snapshot, &past, first, &as_of), 0);
+		unlook(backend, snapshot);
+		same.at = first;
+		same.to = as_of.records;
+		same.seq = as_of.newest;
+		as_of_done(&as_of);
+		cr_assert_eq(COMMIT(backend, same, row_insert(S, K, 2 + i, BYTES("c"))), 0);
+		if (i == 2)
+			COMMIT(backend, { .type = BACKEND_PAST_MERGE,
+					  .session = S,
+					  .key = K,
+					  .at = first + 1,
+					  .to = moment() });
+		else
+			COMMIT(backend, row_put(S, K, i, bytes_make(&"AB"[i], 1)));
+		cr_assert_eq(COMMIT(backend, row_insert(S, K, 7, BYTES("d")), same), -ESTALE);
+	}
+	cr_assert_str_eq(rows_of(backend, S, K), "0=A 1=B 2=c 3=c 4=c");
 }
 
 /* A model: what the rows were at each moment. */

@@ -336,6 +336,32 @@ def test_a_long_list_as_of_a_time_on_postgresql_stays_as_it_was(box):
     stays_open(box, "postgresql")
 
 
+def is_seen_once_it_changes(box, kind):
+    """A transaction that has begun long before it changes anything."""
+    base, [mount] = begin(box, kind)
+    append(mount.at("demo/a.jsonl"), b"".join(LINES[:2]))
+    time.sleep(PAUSE)
+    with base.connect() as client:
+        client.query("BEGIN")
+        client.query("SELECT 1")
+        first = moment()
+        write(mount.at("demo/a.jsonl"), LINES[0] + LINES[5])
+        second = moment()
+        client.query("UPDATE agentscope_sessions SET state_data = '6' WHERE item_index = 0")
+        client.query("COMMIT")
+    eventually(lambda: read(mount.at("demo/a.jsonl")) == b"6\n" + LINES[5], "the change")
+    same(read(then(mount, first, "a.jsonl")), b"".join(LINES[:2]), "before both")
+    same(read(then(mount, second, "a.jsonl")), LINES[0] + LINES[5], "before the change")
+
+
+def test_a_long_transaction_on_mariadb_is_seen_once_it_changes_something(box):
+    is_seen_once_it_changes(box, "mysql")
+
+
+def test_a_long_transaction_on_postgresql_is_seen_once_it_changes_something(box):
+    is_seen_once_it_changes(box, "postgresql")
+
+
 def keeps_columns(box, kind):
     """Another program drops columns, and adds them: none of its statements fails, mounted or not,
     and the past stays."""

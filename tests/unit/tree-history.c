@@ -13,6 +13,7 @@
 #include "backend/sqlite/store/store.h"
 #include "fs/api/history.h"
 #include "fs/upkeep/upkeep.h"
+#include "tests/unit/clock.h"
 #include "tests/unit/rounds.h"
 #include "tests/unit/world.h"
 
@@ -140,6 +141,49 @@ Test(history, ends_when_its_time_is_over, .init = begin)
 	world_close();
 }
 
+static void thin_to(uint64_t size)
+{
+	world_tree->upkeep->history_size = size;
+	cr_assert_eq(history_thin(world_tree, time_now(), true), 0);
+}
+
+/* Where a history begins, and changes behind that, within one minute. */
+Test(history, that_begins_within_a_part_shows_what_was_there, .init = begin)
+{
+	enum { CHANGES = 2 };
+	int64_t between[CHANGES];
+	char path[100];
+
+	clock_set_back = time_now() / second % 60;
+	append("s/l.jsonl", "\"first\"\n");
+	clock_set_back -= 5;
+	save("s/l.jsonl", "2\n");
+	thin_to(1);
+	for (int i = 0; i < CHANGES; i++) {
+		clock_set_back -= 5;
+		append("s/l.jsonl", "3\n");
+		clock_set_back -= 5;
+		between[i] = time_now() / second;
+		clock_set_back -= 5;
+		save("s/l.jsonl", i ? "5\n3\n3\n" : "4\n3\n");
+	}
+	for (int thinned = 0; thinned < 2; thinned++) {
+		for (int i = 0; i < CHANGES; i++) {
+			struct tm utc;
+
+			gmtime_r(&between[i], &utc);
+			strftime(path, sizeof(path), "s/@at=%Y-%m-%dT%H:%M:%SZ/l.jsonl", &utc);
+			cr_assert_str_eq(content_of(path), thinned ? "2\n" :
+							   i	   ? "4\n3\n3\n" :
+								     "2\n3\n");
+		}
+		clock_set_back -= 300;
+		thin_to(UINT64_C(1) << 40);
+	}
+	clock_set_back = 0;
+	world_close();
+}
+
 static const struct backend_ops *under;
 static int most_changes;
 
@@ -235,5 +279,142 @@ Test(history, of_a_change_makes_it_look_for_room, .init = begin)
 	cr_assert(!store->room.nearly_full, "an append takes nothing away");
 	save("s/l.jsonl", "4\n");
 	cr_assert(store->room.nearly_full);
+	world_close();
+}
+
+/* ---- Beside what others do ---- */
+
+static void (*meanwhile)(void);
+
+static int commit_behind(struct backend *backend, struct backend_batch *batch, unsigned flags)
+{
+	void (*do_it)(void) = meanwhile;
+
+	meanwhile = NULL;
+	if (do_it)
+		do_it();
+	return under->commit(backend, batch, flags);
+}
+
+/* Something is done before the next commit of a handle. */
+static void before_commit(struct backend *backend, struct backend_ops *ops, void do_it(void))
+{
+	under = backend->ops;
+	*ops = *under;
+	ops->commit = commit_behind;
+	backend->ops = ops;
+	meanwhile = do_it;
+}
+
+static int tell_nobody(void *arg, const struct history_undone *undone)
+{
+	(void)arg;
+	(void)undone;
+	return 0;
+}
+
+static void undo_beside(int64_t time, void do_it(void))
+{
+	const struct backend_options options = { .rows_only = true };
+	struct backend *backend;
+	struct backend_ops ops;
+
+	cr_assert_eq(backend_open(world_path(), &options, &backend, NULL), 0);
+	before_commit(backend, &ops, do_it);
+	cr_assert_eq(history_undo(backend, BYTES("s"), BYTES("l"), time, false, tell_nobody, NULL),
+		     0);
+	cr_assert_null(meanwhile);
+	backend->ops = under;
+	backend_close(backend);
+	world_take_in();
+}
+
+static void save_other_lines(void)
+{
+	save("s/l.jsonl", "1\n2\n6\n7\n");
+}
+
+Test(history, is_undone_as_a_whole_beside_a_save, .init = begin)
+{
+	int64_t then;
+
+	clock_set_back = 300;
+	append("s/l.jsonl", "1\n2\n3\n4\n");
+	then = time_now();
+	clock_set_back -= 10;
+	save("s/l.jsonl", "1\n5\n3\n4\n");
+	clock_set_back -= 10;
+	undo_beside(then, save_other_lines);
+	cr_assert_str_eq(content_of("s/l.jsonl"), "1\n2\n3\n4\n");
+	world_close();
+}
+
+static void thin_now(void)
+{
+	cr_assert_eq(history_thin(world_tree, time_now(), true), 0);
+}
+
+/* Three changes within one part; of the middle one, nothing is left when it is thinned. */
+static int64_t change_thrice(void)
+{
+	int64_t then = 0;
+
+	clock_set_back = time_now() / second % 60 + 600;
+	append("s/l.jsonl", "1\n2\n");
+	for (int i = 0; i < 3; i++) {
+		static const char *const texts[] = { "3\n2\n", "4\n2\n", "5\n2\n" };
+
+		clock_set_back -= 5;
+		save("s/l.jsonl", texts[i]);
+		if (i == 0)
+			then = time_now();
+	}
+	clock_set_back -= 300;
+	return then;
+}
+
+Test(history, is_undone_as_a_whole_beside_thinning, .init = begin)
+{
+	undo_beside(change_thrice(), thin_now);
+	cr_assert_str_eq(content_of("s/l.jsonl"), "1\n2\n");
+	world_close();
+}
+
+Test(history, is_forked_as_a_whole_beside_thinning, .init = begin)
+{
+	struct history_fork fork = whole;
+	struct backend_ops ops;
+	uint64_t rows = 0;
+
+	fork.time = change_thrice();
+	before_commit(world_tree->backend, &ops, thin_now);
+	cr_assert_eq(tree_fork(world_tree, &fork, &rows), 0);
+	world_tree->backend->ops = under;
+	cr_assert_null(meanwhile);
+	cr_assert_eq(rows, 2);
+	cr_assert_str_eq(content_of("new/l.jsonl"), "1\n2\n");
+	world_close();
+}
+
+static void forget_l(void)
+{
+	const struct backend_options options = { .rows_only = true };
+	struct backend *backend;
+
+	cr_assert_eq(backend_open(world_path(), &options, &backend, NULL), 0);
+	cr_assert_eq(history_forget(backend, BYTES("s"), BYTES("l"), INT64_MIN, INT64_MAX), 0);
+	backend_close(backend);
+}
+
+Test(history, that_is_forgotten_is_not_noted_when_it_is_thinned, .init = begin)
+{
+	struct backend_ops ops;
+
+	change_thrice();
+	before_commit(world_tree->backend, &ops, forget_l);
+	thin_now();
+	world_tree->backend->ops = under;
+	cr_assert_null(meanwhile);
+	cr_assert_str_eq(sql_asks("SELECT count(*) FROM sessfs_past"), "0");
 	world_close();
 }

@@ -54,6 +54,7 @@ static const struct recipe recipes[BACKEND_OP_TYPES] = {
 	[BACKEND_ROWS_COPY] = { { SQL_NONE }, "", true, apply_past },
 	[BACKEND_PAST_NOTE] = { { SQL_NONE }, "", true, apply_past },
 	[BACKEND_PAST_MERGE] = { { SQL_NONE }, "", true, apply_past },
+	[BACKEND_PAST_SAME] = { { SQL_NONE }, "", true, apply_past },
 	[BACKEND_PAST_FORGET] = { { SQL_NONE }, "", true, apply_past },
 	[BACKEND_NODE_PUT] = { { SQL_NONE }, "", false, apply_node_put },
 	[BACKEND_NODE_SET] = { { SQL_NONE }, "", false, apply_node_set },

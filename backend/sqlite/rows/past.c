@@ -338,16 +338,31 @@ static int run_times(struct sqlite_conn *conn, enum sqlite_sql sql, const struct
 static int merge(struct sqlite_conn *conn, const struct backend_op *op)
 {
 	const struct backend_past_key key = { op->ino, op->session, op->key };
-	int64_t since = op->at;
+	int64_t since = INT64_MAX;
 	int r = run_times(conn, SQL_PAST_MERGED, op, &since);
 
-	if (r == 0)
-		r = run_times(conn, SQL_PAST_UNMERGED, op, &since);
+	if (r < 0 || since == INT64_MAX)
+		return r;
+	r = run_times(conn, SQL_PAST_UNMERGED, op, &since);
 	if (r == 0)
 		r = run_times(conn, SQL_PAST_DOUBLES, op, &since);
 	if (r == 0)
 		r = run_times(conn, SQL_PAST_MERGE, op, &since);
 	return r < 0 ? r : note(conn, &key, PAST_MERGED, MIN(since, op->at), op->to, op->to);
+}
+
+static int compare(struct sqlite_conn *conn, const struct backend_op *op)
+{
+	struct cursor cursor = cursor_open(conn, SQL_PAST_SAME);
+
+	cursor_bind_id(&cursor, op->ino);
+	cursor_bind_text(&cursor, op->session);
+	cursor_bind_text(&cursor, op->key);
+	cursor_bind_number(&cursor, op->at);
+	cursor_bind_number(&cursor, op->to);
+	cursor_bind_number(&cursor, op->seq);
+	(void)cursor_only(&cursor, -ESTALE);
+	return cursor_end(&cursor);
 }
 
 int sqlite_past_apply(struct sqlite_conn *conn, const struct backend_op *op, const char *now)
@@ -371,6 +386,8 @@ int sqlite_past_apply(struct sqlite_conn *conn, const struct backend_op *op, con
 				      op->to, until);
 	case BACKEND_PAST_MERGE:
 		return merge(conn, op);
+	case BACKEND_PAST_SAME:
+		return compare(conn, op);
 	case BACKEND_PAST_FORGET:
 		if (op->to)
 			return forget(conn, SQL_PAST_SHED, &key, op->to);

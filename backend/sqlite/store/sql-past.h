@@ -64,10 +64,15 @@ SQL(SQL_PAST_DOUBLES, "DELETE FROM sessfs_past WHERE n IN (SELECT n FROM (SELECT
 	"OVER (PARTITION BY item_index ORDER BY n) AS place FROM sessfs_past WHERE " PAST_OF " AND "
 	"until BETWEEN ?4 AND ?5 AND what = 0) WHERE place > 1) AND NOT EXISTS (SELECT 1 FROM "
 	"sessfs_past WHERE " PAST_OF " AND until BETWEEN ?4 AND ?5 AND what = 2)")
-SQL(SQL_PAST_MERGED, "SELECT min(item_index) FROM sessfs_past WHERE " PAST_OF " AND until BETWEEN "
-	"?4 AND ?5 AND what = 3")
+/* What is merged already; not where the history begins. */
+#define MERGED "what = 3 AND item_index > -9223372036854775808"
+SQL(SQL_PAST_MERGED, "SELECT coalesce(first, ?4) FROM (SELECT min(CASE WHEN " MERGED " THEN "
+	"item_index END) AS first, count(*) AS known FROM sessfs_past WHERE " PAST_OF " AND until "
+	"BETWEEN ?4 AND ?5) WHERE known > 0")
 SQL(SQL_PAST_UNMERGED, "DELETE FROM sessfs_past WHERE " PAST_OF " AND until BETWEEN ?4 AND ?5 AND "
-	"what = 3")
+	MERGED)
+SQL(SQL_PAST_SAME, "SELECT 1 FROM (SELECT count(*) AS records, coalesce(max(n), 0) AS newest FROM "
+	"sessfs_past WHERE " PAST_OF " AND until > ?4) WHERE records = ?5 AND newest = ?6")
 SQL(SQL_PAST_FORGET, "DELETE FROM sessfs_past WHERE " PAST_OF " AND until <= ?4")
 SQL(SQL_PAST_SHED, "DELETE FROM sessfs_past WHERE n IN (SELECT n FROM sessfs_past WHERE " PAST_OF
 	" ORDER BY n LIMIT -1 OFFSET ?4)")
