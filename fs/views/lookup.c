@@ -290,6 +290,7 @@ int window_stat(struct tree *tree, const struct inode *inode, struct stat *ret_s
 		ret_stat->st_mode = window_mode(&window->rows, ret_stat->st_mode);
 		ret_stat->st_nlink = 1;
 	}
+	ret_stat->st_mode &= ~removed_hides(&window->rows);
 	if (window->rows.list) {
 		ret_stat->st_size = (off_t)window->size;
 		ret_stat->st_blocks = (blkcnt_t)((window->size + 511) / 512);

@@ -35,4 +35,11 @@ int past_fill_again(struct window_view *view, const struct window_rows *rows,
 int past_read(struct tree *tree, struct window *window, uint64_t offset, size_t size,
 	      struct buf *out);
 
+/* The rights that something removed does not give: only its owner may read it, since the directory
+ * that it was in may have been closed to others. */
+static inline mode_t removed_hides(const struct window_rows *rows)
+{
+	return rows->removed ? S_IRWXG | S_IRWXO : 0;
+}
+
 #endif

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "fs/inode/inodes.h"
-#include "fs/views/windows.h"
+#include "fs/views/past.h"
 
 bool inode_is_window(const struct inode *inode)
 {
@@ -224,6 +224,7 @@ static int window_node(const struct window_wanted *wanted, uint64_t ino,
 		node.mode = STREAM_MODE;
 	else if (wanted->rows.list)
 		node.mode = window_mode(&wanted->rows, node.mode);
+	node.mode &= ~removed_hides(&wanted->rows);
 	node.nlink = S_ISDIR(node.mode) ? 2 : 1;
 	node.session = node.key = none;
 	node.owned = NULL;

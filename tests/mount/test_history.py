@@ -552,6 +552,52 @@ def test_a_document_that_is_exchanged_keeps_its_own_past(box):
     unseen_when_replaced(box, exchange, "b.json", kept=True)
 
 
+def reads(user, path):
+    rights = ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups"]
+    return harness.tool(*rights, "--", "cat", path, check=False).stdout
+
+
+def test_what_was_removed_is_its_owners_whoever_has_its_directory_now(box):
+    """The one that it was in was closed to others, and went with it."""
+    harness.need_root()
+    harness.need_tool("setpriv")
+    os.chmod(box.folder, 0o755)
+    mount = box.mount(options=["allow_other"])
+    owner, other = 1000, 65534
+    files = {"a.jsonl": LINES[0], "d.json": b'"d"', "note.txt": b"text", "inner/b.json": b'"b"'}
+    closed, older = mount.at("closed"), mount.at("older")
+    for path in (closed, older):
+        os.makedirs(os.path.join(path, "inner"))
+    for name, data in files.items():
+        write(os.path.join(closed, name), data)
+    for folder, folders, names in os.walk(closed):
+        for name in [""] + folders + names:
+            os.chown(os.path.join(folder, name), owner, owner)
+    os.chmod(closed, 0o700)
+    first = moment()
+    same([reads(other, os.path.join(closed, name)) for name in files], [b""] * 4, "closed")
+    shutil.rmtree(closed)
+
+    def judge(what):
+        past = mount.at("closed", f"@at={first}")
+        for name, data in files.items():
+            path = os.path.join(past, name)
+            eventually(lambda path=path: os.path.exists(path), f"{what}: {name}")
+            same(reads(other, path), b"", f"{what}: {name}, another user")
+            same(reads(owner, path), data, f"{what}: {name}, its owner")
+            same(read(path), data, f"{what}: {name}, root")
+
+    os.makedirs(os.path.join(closed, "inner"))
+    os.chown(closed, other, other)
+    judge("made anew by another user")
+    shutil.rmtree(closed)
+    os.rename(older, closed)
+    judge("an older one in its place")
+    os.chown(closed, owner, owner)
+    os.chmod(closed, 0o755)
+    judge("its owner's, open to all")
+
+
 def test_a_store_of_the_format_before_is_brought_forward(box):
     mount, path = box.session("demo")
     write(os.path.join(path, "gone.json"), b'"g"')
