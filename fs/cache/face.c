@@ -7,11 +7,9 @@
 #include <stdlib.h>
 
 enum {
-	FACE_MAX = 1000, /* of one file; so many versions at once are a mistake of a program */
+	FACE_MAX = 1000,     /* of one file; so many versions at once are a mistake of a program */
+	ASKS_OF_MAPPING = 4, /* for the size of a descriptor, before a program maps the file */
 };
-
-/* A program may ask a descriptor for the size so often before it maps the file. */
-enum { ASKS_OF_MAPPING = 4 };
 
 static const int64_t BRIEF_TIME = 1000000000; /* name_shown() */
 
@@ -230,24 +228,24 @@ static struct face *face_find(struct tree *tree, struct inode *inode, enum face_
 	return face_new(inode);
 }
 
+static bool led_add(struct inode *inode, struct face *face, enum face_kind kind, pid_t pid)
+{
+	struct led *led = malloc(sizeof(*led));
+
+	if (!led)
+		return false;
+	*led = (struct led){ inode->led, face, kind, pid, tick_now() + LED_TIME };
+	inode->led = led;
+	return true;
+}
+
 /* Reserve a free face for a thread; NULL when there is none. */
 static struct face *face_lead(struct tree *tree, struct inode *inode, enum face_kind kind,
 			      pid_t pid)
 {
 	struct face *face = face_find(tree, inode, kind, pid);
-	struct led *led = face ? malloc(sizeof(*led)) : NULL;
 
-	if (!led)
-		return NULL;
-	*led = (struct led){
-		.next = inode->led,
-		.face = face,
-		.kind = kind,
-		.pid = pid,
-		.until = tick_now() + LED_TIME,
-	};
-	inode->led = led;
-	return face;
+	return face && led_add(inode, face, kind, pid) ? face : NULL;
 }
 
 /* The face that is reserved for a thread that opens again.  By now the name may lead to another
@@ -326,6 +324,7 @@ struct face *face_for_lookup(struct tree *tree, struct inode *inode, pid_t pid)
 	struct face *face = &inode->face;
 	/* A listing does not ask the kernel what it holds. */
 	bool unsure = pid == NOBODY && inode_is_pinned(inode);
+	struct retrying again;
 
 	if (!pid)
 		tree->cache->unseen = true;
@@ -336,6 +335,11 @@ struct face *face_for_lookup(struct tree *tree, struct inode *inode, pid_t pid)
 	} else if (face_was_left(inode, face)) {
 		face = face_newest(tree, inode, false);
 	}
+	/* Before a thread opens an ordinary file at its second try, a rename may make that a state
+	 * file, and others may open it. */
+	if (face_is_plain(inode, face) && S_ISREG(inode->node.mode) && !*led_find(inode, pid) &&
+	    again_get(tree, pid, &again))
+		led_add(inode, face, again.kind, pid);
 	face->promised = !pid && !face_is_plain(inode, face);
 	if (!S_ISDIR(inode->node.mode))
 		again_led(tree, pid, inode_nodeid(inode, face->number));

@@ -1869,6 +1869,36 @@ EveryStore(faces, to_which_a_thread_is_led_are_kept_for_it_however_late_it_comes
 	}
 }
 
+/* Of two that save by one temporary name one had it renamed away, and then once more. */
+EveryStore(faces, of_an_ordinary_file_are_kept_for_a_thread_though_a_rename_makes_it_a_state)
+{
+	static const int ways[] = { O_WRONLY | O_TRUNC, O_WRONLY | O_APPEND, O_RDWR };
+
+	for (size_t i = 0; i < ARRAY_SIZE(ways); i++) {
+		struct handle *first, *other, *late;
+		struct inode *inode, *temporary;
+		unsigned face;
+
+		save("s/k.json", "1");
+		inode = inode_at("s/k.json");
+		first = open_face(inode, 0, O_RDONLY, SECOND);
+		cr_assert_eq(try_face(inode, face_of(first), ways[i], READER, &late), -ESTALE);
+		save("s/k.json.tmp", "[22]");
+		temporary = inode_at("s/k.json.tmp");
+		face = face_shown_to(temporary, READER);
+		cr_assert_eq(renamed("s/k.json.tmp", "s/k.json", 0), 0);
+		other = open_face(temporary, face, O_RDONLY, THIRD);
+		cr_expect_neq(face_of(other), face, "way %zu", i);
+		cr_assert_eq(try_face(temporary, face, ways[i], READER, &late), 0);
+		cr_expect_eq(face_of(late), face);
+		release(late);
+		release(other);
+		release(first);
+		forget(temporary);
+		forget(inode);
+	}
+}
+
 /* It goes on to other names. */
 EveryStore(faces, to_which_no_thread_will_come_are_taken_by_others)
 {
