@@ -167,8 +167,8 @@ SqliteStore(rest, that_comes_quicker_than_it_is_taken_in_is_not_waited_for)
 
 	slow.commit = commit_slowly;
 	ops = world_store->ops;
-	make_keys(0);
 	world_store->ops = &slow;
+	make_keys(0);
 	cr_expect_geq(tree_reconcile(world_tree), 0);
 	world_store->ops = ops;
 	cr_assert_gt(times, 1);
