@@ -144,9 +144,6 @@ static const char *const tables[] = {
 			      "DEFAULT 0") " DEFAULT CHARACTER SET utf8mb4",
 	TABLE("sessfs_use", "ino BIGINT NOT NULL, mount BIGINT NOT NULL, PRIMARY KEY (ino, mount), "
 			    "KEY sessfs_use_mount (mount)"),
-	/* mount 0: until all know the transaction n of the mount that is lane. */
-	TABLE("sessfs_claim", "ino BIGINT NOT NULL, mount BIGINT NOT NULL, lane BIGINT NOT NULL, "
-			      "n BIGINT NOT NULL, PRIMARY KEY (ino, mount)"),
 	TABLE("sessfs_lock",
 	      "ino BIGINT NOT NULL, mount BIGINT NOT NULL, item INT NOT NULL, "
 	      "first_byte BIGINT NOT NULL, last_byte BIGINT NOT NULL, pid BIGINT NOT NULL, "

@@ -214,9 +214,6 @@ static const char *const tables[] = {
 			      "untold_uses INT NOT NULL DEFAULT 0") ROOMY,
 	TABLE("sessfs_use", "ino BIGINT NOT NULL, mount BIGINT NOT NULL, PRIMARY KEY (ino, mount)"),
 	INDEX("sessfs_use_mount", "sessfs_use (mount)"),
-	/* mount 0: until all know the transaction n of the mount that is lane. */
-	TABLE("sessfs_claim", "ino BIGINT NOT NULL, mount BIGINT NOT NULL, lane BIGINT NOT NULL, "
-			      "n BIGINT NOT NULL, PRIMARY KEY (ino, mount)"),
 	TABLE("sessfs_lock", "ino BIGINT NOT NULL, mount BIGINT NOT NULL, item INT NOT NULL, "
 			     "first_byte BIGINT NOT NULL, last_byte BIGINT NOT NULL, "
 			     "pid BIGINT NOT NULL, whole INT NOT NULL, exclusive INT NOT NULL, "

@@ -112,7 +112,7 @@ int redis_snapshot_begin(struct backend *backend, unsigned flags,
 		return -ENOMEM;
 	snapshot->flags = flags;
 	snapshot->n = -1;
-	if (flags & (BACKEND_BEGUN | BACKEND_AT_ONCE | BACKEND_ORPHANS))
+	if (flags & (BACKEND_BEGUN | BACKEND_AT_ONCE))
 		r = reading_ask(&reading);
 	reading_done(&reading);
 	if (r < 0)

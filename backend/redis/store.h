@@ -114,7 +114,7 @@ struct redis {
 		_Atomic uint64_t seen;	/* notes so far were read, */
 		_Atomic uint64_t known; /* and so far digested; between the two: waiting */
 		struct feed_notes waiting;
-		bool lost_notes, listed_loss, listed_removal;
+		bool lost_notes, listed_loss;
 		_Atomic bool alone;
 		bool stirred, waking;
 		bool holds;    /* locks that are not told */

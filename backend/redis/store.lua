@@ -150,10 +150,8 @@ local function index_of(value)
 	return sub(value, 5, 4 + struct.unpack('>I4', value))
 end
 
--- The note by which others are told that it is an orphan, if it was one.
 local function forget_node(ino)
 	local old = find('N' .. ino)
-	local told = old and find('O' .. ino)
 	if old then
 		put('N' .. ino, false)
 		put('O' .. ino, false)
@@ -162,11 +160,10 @@ local function forget_node(ino)
 			put(index, false)
 		end
 	end
-	return told
 end
 
-local function put_node(ino, value, told)
-	local was = forget_node(ino)
+local function put_node(ino, value)
+	forget_node(ino)
 	local index = index_of(value)
 	local orphan = sub(value, 49 + #index, 52 + #index) == '\0\0\0\0'
 	if index ~= '' and not orphan and find(index) then
@@ -176,7 +173,7 @@ local function put_node(ino, value, told)
 		put(index, ino)
 	end
 	if orphan then
-		put('O' .. ino, was or told)
+		put('O' .. ino, '')
 	end
 	put('N' .. ino, value)
 end
@@ -837,11 +834,11 @@ local function apply(code)
 	elseif code == 'n' then
 		local key, value = arg(), arg()
 		raise('ino', sub(key, 2))
-		put_node(sub(key, 2), value, ops.told)
+		put_node(sub(key, 2), value)
 	elseif code == 'd' then
 		local ino = arg()
 		forget_node(ino)
-		for _, table in ipairs({ 'X', 'C', 'P', 'M', 'I', 'A', 'B' }) do
+		for _, table in ipairs({ 'X', 'C', 'P', 'M', 'I', 'B' }) do
 			for _, key in ipairs(between(table .. ino, table .. ino .. '\255')) do
 				put(key, false)
 			end
@@ -896,11 +893,6 @@ local function apply(code)
 	elseif code == 'j' then
 		if is_shared(false) then
 			fail('ESTALE')
-		end
-	elseif code == 'c' then
-		local node, claim = arg(), arg()
-		if find(node) then
-			put(claim, '')
 		end
 	elseif code == 'l' then
 		local ino, entry, new_ino, new_entry = arg(), arg(), arg(), arg()
@@ -1145,7 +1137,6 @@ local function commit()
 	if not guard_groups(ops.anyway) then
 		return { 'ESTALE' }
 	end
-	ops.told = string.format('%d', shared and tonumber(call('HGET', META, 'n') or '0') + 1 or 0)
 	local total, appended, expected, passed = number(), number(), number(), 0
 	if appended > 0 then
 		local g = numbered[appended]
@@ -1269,22 +1260,10 @@ local function file_of(value, lenient)
 	return tail, data and #data <= 65536 and data or false
 end
 
--- Whether an orphan is known to all other mounts to be one, and claimed by none.
-local least
+-- Whether no mount has an orphan in use.
 local function is_reaped(key)
-	if not least then
-		least = math.huge
-		local list = call('HGETALL', MOUNT)
-		for i = 1, #list, 2 do
-			local known = string.match(list[i + 1], '^m%S+ %d+ (%d+)')
-			if list[i] ~= ARGV[3] and known then
-				least = math.min(least, tonumber(known))
-			end
-		end
-	end
-	local claim = 'A' .. sub(key, 2)
-	return tonumber(find(key)) <= least and
-		not call('ZRANGEBYLEX', ORDER, '[' .. claim, '(' .. claim .. '\255', 'LIMIT', 0, 1)[1]
+	local use = 'U' .. sub(key, 2)
+	return not call('ZRANGEBYLEX', ORDER, '[' .. use, '(' .. use .. '\255', 'LIMIT', 0, 1)[1]
 end
 
 -- A change as the log has it (log_change()), with its name in front.
@@ -1528,7 +1507,7 @@ local function end_mount(mount, state)
 		call('HDEL', META, 'turn')
 	end
 	local suffix = number_key(tonumber(mount))
-	for _, letter in ipairs({ 'A', 'B', 'U' }) do
+	for _, letter in ipairs({ 'B', 'U' }) do
 		for _, key in ipairs(call('ZRANGEBYLEX', ORDER, '[' .. letter, '(' .. letter .. '\255')) do
 			if sub(key, -8) == suffix then
 				call('ZREM', ORDER, key)

@@ -24,7 +24,7 @@
 #include "backend/base/log-pause.h"
 
 enum {
-	SQL_FORMAT = 5,	       /* of our tables */
+	SQL_FORMAT = 6,	       /* of our tables */
 	SQL_FORMAT_OLDEST = 2, /* of those that are upgraded */
 	SQL_READERS = 16,      /* connections that the pool keeps */
 	SQL_LEASE_S = 15,      /* that a mount may be silent */
@@ -106,7 +106,6 @@ struct sql {
 		uint64_t listed_n;	 /* the last one, as it was told */
 		bool lost_notes;	 /* some are missing, so anything may have changed */
 		bool listed_loss;
-		bool listed_removal;
 		bool untold_known; /* others do not know how far that is */
 		uint64_t settings;
 		uint64_t turn;

@@ -122,8 +122,7 @@ struct inode {
 	/* tree.change_number of the change that takes its content away or replaces it. */
 	uint64_t leaving;
 	uint64_t replacing;
-	bool claimed;	     /* it is an orphan that this mount needs */
-	bool opening;	     /* it was made to be opened, and is not open yet */
+	bool opening;	     /* it was made to be opened, is in use, and not open yet */
 	unsigned left_faces; /* face_count when another mount removed a name of it (face.c) */
 	bool nameless;	     /* made without a name, and not linked since */
 	bool orphaned;	     /* gone, and orphan has the bytes of the state file */

@@ -77,7 +77,7 @@ Test(opening, makes_a_store_that_explains_itself)
 	db = other_open(path);
 
 	cr_assert_str_eq(other_asks(db, "PRAGMA application_id"), "1936028518");
-	cr_assert_str_eq(other_asks(db, "PRAGMA user_version"), "6");
+	cr_assert_str_eq(other_asks(db, "PRAGMA user_version"), "7");
 	cr_assert_str_eq(other_asks(db, "PRAGMA journal_mode"), "wal");
 	cr_assert_str_eq(other_asks(db, "SELECT sql LIKE '%-- One row a file or directory%' FROM "
 					"sqlite_schema WHERE name = 'sessfs_node'"),
@@ -240,9 +240,9 @@ Test(opening, refuses_a_newer_format)
 	const char *path = scratch_path("store.db");
 
 	make_store(path);
-	make_other(path, "UPDATE sessfs_meta SET value = 7 WHERE key = 'schema_version'");
+	make_other(path, "UPDATE sessfs_meta SET value = 8 WHERE key = 'schema_version'");
 	expect_refusal(path, &owner, -EPROTONOSUPPORT, "newer");
-	make_other(path, "UPDATE sessfs_meta SET value = 6 WHERE key = 'schema_version'; "
+	make_other(path, "UPDATE sessfs_meta SET value = 7 WHERE key = 'schema_version'; "
 			 "PRAGMA user_version = 9");
 	expect_refusal(path, &owner, -EPROTONOSUPPORT, "format 9");
 }

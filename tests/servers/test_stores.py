@@ -426,7 +426,7 @@ def set_up(box, kind):
     for version, word in ((1, "an older sessfs"), (99, "a newer sessfs")):
         with base.connect() as client:
             client.query(f"UPDATE {schema}sessfs_store SET version = {version}")
-        refused(box, url, f"has the format {version}, and this sessfs knows the format 5 alone")
+        refused(box, url, f"has the format {version}, and this sessfs knows the format 6 alone")
         refused(box, base.url, word)
         done = box.sessfs("setup", base.url)
         same((done.returncode, done.stdout), (1, b""), "setup")

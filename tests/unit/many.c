@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/unit/many.h"
 
+#include <errno.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "fs/upkeep/upkeep.h"
 
@@ -93,6 +95,17 @@ static void join(int number)
 	hook(number);
 }
 
+/* A mount that was alone tells what it has in use when it sees another one. */
+static void wait_for_uses(int number)
+{
+	const struct backend_op op = { .type = BACKEND_GUARD,
+				       .ino = INT64_MAX,
+				       .at = BACKEND_UNUSED };
+
+	while (backend_commit(mounts[number].store, &op, 1, BACKEND_ANYWAY) == -EAGAIN)
+		usleep(1000);
+}
+
 void many_open(int kind, int count)
 {
 	is_test = true;
@@ -104,13 +117,22 @@ void many_open(int kind, int count)
 	hook(0);
 	for (mount_count = 1; mount_count < count; mount_count++)
 		join(mount_count);
+	for (int i = 0; i < count; i++)
+		wait_for_uses(i);
 	many_use(0);
+}
+
+void many_reap_here(void)
+{
+	int r = TREE_RETRY(world_tree, tree_reap_orphans(world_tree));
+
+	cr_assert(r == 0 || r == -EBUSY, "%d", r);
 }
 
 void many_settle_here(void)
 {
 	world_settle();
-	cr_assert_eq(TREE_RETRY(world_tree, tree_reap_orphans(world_tree)), 0);
+	many_reap_here();
 }
 
 /* Twice: what one lets go the others may delete. */

@@ -24,6 +24,8 @@ unsigned many_commits(void);
 /* Ghosts end and what nobody needs is deleted, on all mounts or on the one in use. */
 void many_settle(void);
 void many_settle_here(void);
+/* What nobody needs is deleted, if the mount in use is on duty. */
+void many_reap_here(void);
 /* Nodes without a name that are left. */
 unsigned many_orphans(void);
 

@@ -187,15 +187,6 @@ static const char tables[] =
 	"  parent        INTEGER, -- of its directory\n"
 	"  path          TEXT\n"
 	");\n"
-	"CREATE TABLE {schema}sessfs_claim (\n"
-	"  -- Files without a name that a mount has open; mount 0: how far (sessfs_feed.n) each "
-	"has\n"
-	"  -- to be before the file goes.\n"
-	"  ino   INTEGER NOT NULL,\n"
-	"  mount INTEGER NOT NULL,\n"
-	"  n     INTEGER NOT NULL,\n"
-	"  PRIMARY KEY (ino, mount)\n"
-	") WITHOUT ROWID;\n"
 	"CREATE TABLE {schema}sessfs_lock (\n"
 	"  -- Locks of files (flock, fcntl) that a mount holds, while there are others.\n"
 	"  ino   INTEGER NOT NULL,\n"
@@ -504,8 +495,8 @@ static int put_numbers(struct sqlite_conn *conn, int64_t from)
 	return put_version(conn, ours);
 }
 
-/* A store of the format before has a setting for what was removed alone, and triggers that keep
- * nothing. */
+/* A store of a format without kept rows has a setting for what was removed alone, and triggers that
+ * keep nothing. */
 static int bring_forward(struct sqlite_conn *conn)
 {
 	static const char settings[] =
@@ -521,7 +512,7 @@ static int bring_forward(struct sqlite_conn *conn)
 static int bring(struct sqlite_conn *conn, int64_t from, bool new_store)
 {
 	struct sqlite *store = conn->store;
-	bool intact = false, older = from && from < SQLITE_SCHEMA_FORMAT;
+	bool intact = false, older = from && from < SQLITE_SCHEMA_PAST;
 	int r = sqlite_schema_intact(conn, &intact);
 
 	/* Were those of that format there? */
@@ -529,7 +520,8 @@ static int bring(struct sqlite_conn *conn, int64_t from, bool new_store)
 		r = sqlite_schema_intact_older(conn, &intact);
 	if (r == 0 && older)
 		r = bring_forward(conn);
-
+	if (r == 0 && from && from < SQLITE_SCHEMA_FORMAT)
+		r = sqlite_conn_exec(conn, "DROP TABLE IF EXISTS sessfs_claim");
 	if (r == 0 && new_store)
 		r = sqlite_schema_put_rows(conn);
 	if (r == 0 && from == 0)

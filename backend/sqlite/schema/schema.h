@@ -10,6 +10,11 @@
 struct sqlite;
 struct sqlite_conn;
 
+enum {
+	SQLITE_SCHEMA_OLDEST = 5, /* from which on they are brought forward */
+	SQLITE_SCHEMA_PAST = 6,	  /* the first in which rows are kept (rows/past.c) */
+};
+
 /* The version of our tables; 0: there are none. */
 int sqlite_schema_version(struct sqlite_conn *conn, int64_t *ret_version);
 /* Make or adopt; in one transaction.  new_store: the file was empty. */

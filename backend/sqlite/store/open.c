@@ -493,7 +493,7 @@ static int open_store(struct sqlite *store, const char *path, const struct backe
 		r = choose_mode(store, options, &look, path, ret_why);
 	if (r < 0)
 		return r;
-	store->layout.has_past = look.version >= SQLITE_SCHEMA_FORMAT || store->mode == MODE_ASIDE;
+	store->layout.has_past = look.version >= SQLITE_SCHEMA_PAST || store->mode == MODE_ASIDE;
 	if (store->mode == MODE_ASIDE) {
 		r = make_aside(store);
 		if (r == 0)
