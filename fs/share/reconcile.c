@@ -13,8 +13,8 @@
  *   A draft yields to the other program's rows, which are newer, but not to their absence.  A torn
  *   line that another program's row now follows is closed off, so that no line is mixed.
  *
- *   Reconciling runs alone (tree.lock for writing), one commit a key, or for several that are
- *   adopted (adopt.c) or go (removals.c), each with the note that these keys are done: when it is
+ *   Reconciling runs alone (tree.lock for writing), one commit a key, or for several whose files
+ *   come or go (gather.c), each with the note that these keys are done: when it is
  *   interrupted, it goes on where it stopped.  Others read while it commits (commit.h), and after
  *   some keys it lets them write (waiting.h).
  *
@@ -29,7 +29,7 @@
 #include "fs/inode/generation.h"
 #include "fs/inode/inodes.h"
 #include "fs/inode/waiting.h"
-#include "fs/share/removals.h"
+#include "fs/share/reconcile.h"
 #include "fs/share/share.h"
 #include "fs/share/unsettled.h"
 #include "backend/base/log.h"
@@ -167,21 +167,22 @@ static int take_in(struct reconciling *reconciling, size_t first, size_t end)
 	int r = 0;
 
 	for (size_t i = first; r == 0 && i < end; i++) {
-		/* The array may move while others are added. */
-		struct changed_key key = reconciling->keys[i];
+		struct changed_key key;
 
+		if (!key_holds(reconciling, &reconciling->keys[i]))
+			r = reconcile_look(reconciling, i, i + 1);
+		if (r < 0)
+			break;
+		/* The array may move while others are added. */
+		key = reconciling->keys[i];
 		r = reconcile_one(reconciling, &key);
 		if (r == 0)
 			r = reconcile_neighbour(reconciling, &key);
 	}
 	if (r == 0)
-		r = adopt_settle(reconciling);
-	if (r == 0)
-		r = removals_settle(reconciling);
-	if (r < 0) {
-		adopt_drop(reconciling);
-		removals_drop(reconciling);
-	}
+		r = gather_settle(reconciling);
+	if (r < 0)
+		gather_drop(reconciling);
 	for (size_t i = first; r == 0 && i < end; i++)
 		if (!reconciling->keys[i].rowless)
 			apart_end(reconciling, &reconciling->keys[i]);
