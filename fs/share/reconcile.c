@@ -381,65 +381,6 @@ void reconcile_free(struct reconciling *reconciling)
 	wanted_free(reconciling->asked);
 }
 
-/* Of the keys that were collected, leave those that have no file. */
-static int leave_without_file(struct reconciling *reconciling)
-{
-	struct view *view = &reconciling->view;
-	size_t left = 0;
-	int r = 0;
-
-	for (size_t i = 0; r == 0 && i < reconciling->count; i++) {
-		struct changed_key key = reconciling->keys[i];
-		struct backend_node node;
-
-		r = ASK(view, node_find, key_session(&key), key_key(&key), &node);
-		if (r == 0) {
-			backend_node_done(&node);
-		} else if (r == -ENOENT) {
-			reconciling->keys[i] = reconciling->keys[left];
-			reconciling->keys[left++] = key;
-			r = 0;
-		}
-	}
-	while (r == 0 && reconciling->count > left) {
-		buf_done(&reconciling->keys[--reconciling->count].session);
-		buf_done(&reconciling->keys[reconciling->count].key);
-	}
-	return r;
-}
-
-/* As if another program had just written the rows of the keys that have no file; how many. */
-static int64_t adopt_locked(struct reconciling *reconciling)
-{
-	struct view *view = &reconciling->view;
-	struct bytes none = { 0 };
-	size_t count = 0;
-	int r;
-
-	WITH_WRITE_LOCK(reconciling->tree);
-	r = reconcile_begin(reconciling);
-	if (r == 0)
-		r = ASK(view, key_list, none, none, keep_key, reconciling);
-	if (r == 0)
-		r = leave_without_file(reconciling);
-	if (r == 0) {
-		count = reconciling->count;
-		r = reconcile_take_in(reconciling);
-	}
-	view_end(view);
-	return r < 0 ? r : (int64_t)count;
-}
-
-int64_t tree_adopt(struct tree *tree)
-{
-	struct reconciling reconciling = { .tree = tree };
-	int64_t adopted = adopt_locked(&reconciling);
-
-	reconcile_free(&reconciling);
-	notes_send(&reconciling.notes, tree, NOTIFY_LATER);
-	return adopted;
-}
-
 /* One step: 1 when more waits. */
 static int reconcile_step(struct tree *tree)
 {
