@@ -12,7 +12,6 @@
 #include <stddef.h>
 
 #include "backend/sqlite/disk/keeper.h"
-#include "backend/sqlite/owner/mounts.h"
 #include "backend/sqlite/store/changes.h"
 #include "backend/sqlite/schema/schema.h"
 #include "backend/sqlite/store/slots.h"
