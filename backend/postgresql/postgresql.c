@@ -206,9 +206,9 @@ static const char *const tables[] = {
 			     "appender BIGINT NOT NULL DEFAULT 0, "
 			     "appended BIGINT NOT NULL DEFAULT 0") ROOMY,
 	SQL_MAKE_GATES,
-	/* lane: the number of its last transaction. */
+	/* A program that knows no format cannot join.  lane: the number of its last transaction. */
 	TABLE("sessfs_mount", "number BIGINT NOT NULL PRIMARY KEY, guest INT NOT NULL, "
-			      "owner TEXT, seen_at TIMESTAMPTZ NOT NULL, "
+			      "owner TEXT, seen_at TIMESTAMPTZ NOT NULL, format INT NOT NULL, "
 			      "lane BIGINT NOT NULL DEFAULT 0, "
 			      "untold_locks INT NOT NULL DEFAULT 0, "
 			      "untold_uses INT NOT NULL DEFAULT 0") ROOMY,

@@ -52,18 +52,43 @@ void redis_set_alone(struct redis *store, bool alone)
 	pthread_mutex_unlock(&store->state.lock);
 }
 
+static int take_chance(uint64_t *ret_chance)
+{
+	if (getrandom(ret_chance, sizeof(*ret_chance), 0) != sizeof(*ret_chance))
+		return -EIO;
+	*ret_chance >>= CHANCE_SHIFT;
+	return 0;
+}
+
+int redis_bring_forward(struct redis *store, char **ret_why)
+{
+	_cleanup_(reply_done) struct reply reply = { 0 };
+	uint64_t chance;
+	int r = take_chance(&chance);
+
+	if (r == 0)
+		r = mounts_call(store, &reply, "forward #o #a",
+				OP(.offset = chance, .at = REDIS_LEASE_MS));
+	if (r == 0 && reply_is(reply_at(&reply, 0), "BUSY"))
+		return str_explain(ret_why, -EBUSY,
+				   "%s is mounted by an older sessfs; unmount it, and mount it by "
+				   "this one then",
+				   store->place);
+	return r < 0 ? r : redis_status(store, &reply);
+}
+
 /* alone: "0" with others, "1" not, "2" not, but those that are silent go. */
 static int join(struct redis *store, const char *alone, struct reply *ret_reply)
 {
 	uint64_t chance;
+	int r = take_chance(&chance);
 
-	if (getrandom(&chance, sizeof(chance), 0) != sizeof(chance))
-		return -EIO;
-	return mounts_call(store, ret_reply,
-			   store->owner ? "join m 1 $n #a $d #o" : "join g 1 $n #a $d #o",
-			   OP(.name = bytes_str(alone), .at = REDIS_LEASE_MS,
-			      .data = bytes_str(store->owner ? store->owner : ""),
-			      .offset = chance >> CHANCE_SHIFT));
+	return r < 0 ? r :
+		       mounts_call(store, ret_reply,
+				   store->owner ? "join m 1 $n #a $d #o" : "join g 1 $n #a $d #o",
+				   OP(.name = bytes_str(alone), .at = REDIS_LEASE_MS,
+				      .data = bytes_str(store->owner ? store->owner : ""),
+				      .offset = chance));
 }
 
 static int become(struct redis *store, const struct reply *reply, bool again)

@@ -55,7 +55,7 @@
 #include "backend/base/log-pause.h"
 
 enum {
-	REDIS_FORMAT = 1,
+	REDIS_FORMAT = 2, /* the one before is brought forward */
 	REDIS_KEYS = 10,
 	REDIS_LANES = 16, /* connections, at most */
 	REDIS_LEASE_MS = 15000,

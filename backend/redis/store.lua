@@ -1561,6 +1561,29 @@ local function join()
 	return { 'OK', mount, newest, first, born }
 end
 
+-- From the format before, which has claims of removed files.  Its mounts find another store in the
+-- place of theirs.
+local function forward()
+	local chance, lease, list = arg(), number(), list_mounts()
+	if call('HGET', META, 'format') ~= '1' then
+		return { 'OK' }
+	end
+	for i = 1, #list, 3 do
+		if sub(list[i + 1], 1, 1) == 'm' and list[i + 2] < lease then
+			return { 'BUSY' }
+		end
+	end
+	for i = 1, #list, 3 do
+		end_mount(list[i], list[i + 1])
+	end
+	for _, key in ipairs(call('ZRANGEBYLEX', ORDER, '[A', '(A\255')) do
+		call('ZREM', ORDER, key)
+		call('HDEL', VALUE, key)
+	end
+	call('HSET', META, 'format', '2', 'born', chance)
+	return { 'OK' }
+end
+
 local function leave()
 	local mount = arg()
 	local state = call('HGET', MOUNT, mount)
@@ -1718,8 +1741,8 @@ local function anew()
 end
 
 --[ mounts ]
-local calls = { join = join, leave = leave, beat = beat, use = use, duty = duty, turn = turn,
-	check = check, prints = prints, members = members, anew = anew }
+local calls = { forward = forward, join = join, leave = leave, beat = beat, use = use,
+	duty = duty, turn = turn, check = check, prints = prints, members = members, anew = anew }
 local ok, found = pcall(calls[ARGV[2]])
 --[ commit ]
 local ok, found = pcall(commit)

@@ -159,8 +159,8 @@ static int join(struct sql *store, struct joined *ret_joined)
 	struct sql_answer *answer = NULL;
 	struct bytes columns[SQL_COLUMNS];
 	int r = sql_ask_text(store, link, SQL_MOUNT_JOIN,
-			     SQL_VALUES(sql_number(!owner),
-					sql_text(bytes_str(owner ? owner : ""))),
+			     SQL_VALUES(sql_number(!owner), sql_text(bytes_str(owner ? owner : "")),
+					sql_number(SQL_FORMAT)),
 			     NULL);
 
 	if (r == 0)

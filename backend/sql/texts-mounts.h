@@ -47,8 +47,8 @@ SQL(SQL_LOCK_PUT, "INSERT INTO sessfs_lock (ino, mount, item, first_byte, last_b
 	"exclusive) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)")
 
 /* Mounts. */
-SQL(SQL_MOUNT_JOIN, "INSERT INTO sessfs_mount (number, guest, owner, seen_at) "
-	"SELECT mount + 1, ?1, ?2, {heard} FROM sessfs_store WHERE id = 1")
+SQL(SQL_MOUNT_JOIN, "INSERT INTO sessfs_mount (number, guest, owner, seen_at, format) "
+	"SELECT mount + 1, ?1, ?2, {heard}, ?3 FROM sessfs_store WHERE id = 1")
 SQL(SQL_MOUNT_COUNT, "UPDATE sessfs_store SET mount = mount + 1, epoch = epoch + ?1 WHERE id = 1")
 SQL(SQL_MOUNT_NUMBER, "SELECT epoch, 0, turn, settings, 0, 0, 0, last_ino, last_entry, mount FROM "
 	"sessfs_store WHERE id = 1")

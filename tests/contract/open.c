@@ -247,6 +247,33 @@ Test(opening, refuses_a_newer_format)
 	expect_refusal(path, &owner, -EPROTONOSUPPORT, "format 9");
 }
 
+Test(opening, brings_the_format_before_forward_unless_older_programs_have_it)
+{
+	static const struct backend_options shared = { .owner = "one of before", .shared = true };
+	const char *path = scratch_path("store.db");
+	struct backend *older;
+	sqlite3 *db;
+
+	make_store(path);
+	older = open_at(path, &shared);
+	make_other(path, "UPDATE sessfs_meta SET value = 6 WHERE key = 'schema_version'; "
+			 "PRAGMA user_version = 6; CREATE TABLE sessfs_claim (ino, mount, n)");
+	expect_refusal(path, &shared, -EBUSY, "is mounted by an older sessfs (one of before)");
+	expect_refusal(path, &guest, -EBUSY, "is mounted by an older sessfs (one of before)");
+	shut(older);
+	shut(open_at(path, &shared));
+	db = other_open(path);
+	cr_expect_str_eq(other_asks(db, "PRAGMA user_version"), "7");
+	cr_expect_str_eq(other_asks(db, "SELECT value FROM sessfs_meta WHERE key = "
+					"'schema_version'"),
+			 "7");
+	cr_expect_str_eq(other_asks(db, "SELECT count(*) FROM sqlite_schema WHERE name = "
+					"'sessfs_claim'"),
+			 "0");
+	cr_expect_str_eq(other_asks(db, "SELECT count(*) FROM agentscope_sessions"), "1");
+	other_close(db);
+}
+
 Test(opening, refuses_the_older_layout_with_a_hint)
 {
 	const char *path = scratch_path("old.db");

@@ -12,7 +12,9 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "backend/sqlite/owner/mounts.h"
 #include "backend/sqlite/store/error.h"
+#include "backend/sqlite/schema/judge.h"
 #include "backend/sqlite/schema/schema.h"
 #include "backend/sqlite/store/store.h"
 #include "backend/base/cleanup.h"
@@ -543,18 +545,32 @@ static int bring(struct sqlite_conn *conn, int64_t from, bool new_store)
 	return r;
 }
 
-int sqlite_schema_bring(struct sqlite *store, int64_t from, bool new_store)
+/* Mounts of this program are registered when the store is of its format. */
+static int judge_older_mounts(const struct sqlite *store, char **ret_why)
+{
+	_cleanup_(freep) char *owners = sqlite_mounts_owners(store);
+
+	return owners ? str_explain(ret_why, -EBUSY,
+				    "%s is mounted by an older sessfs (%s); unmount it, and mount "
+				    "it by this one then",
+				    store->place.path, owners) :
+			0;
+}
+
+int sqlite_schema_bring(struct sqlite *store, const struct look *look, char **ret_why)
 {
 	struct sqlite_conn *conn = &store->writer;
-	int64_t now = from;
+	int64_t now = look->version;
 	int r = sqlite_conn_exec(conn, "BEGIN IMMEDIATE");
 
 	store->layout.has_past = true;
 	/* Of guests that find no store of ours at the same time, the second finds one here. */
 	if (r == 0)
 		r = sqlite_schema_version(conn, &now);
+	if (r == 0 && now && now < SQLITE_SCHEMA_FORMAT)
+		r = judge_older_mounts(store, ret_why);
 	if (r == 0)
-		r = bring(conn, now, new_store && now == from);
+		r = bring(conn, now, (look->new_store || look->rows_lost) && now == look->version);
 	if (r == 0)
 		r = sqlite_conn_exec(conn, "COMMIT");
 	if (r < 0)
