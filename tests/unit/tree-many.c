@@ -23,6 +23,7 @@
 #include "backend/base/log.h"
 #include "backend/base/tick.h"
 #include "tests/unit/many.h"
+#include "tests/unit/clock.h"
 #include "tests/unit/rounds.h"
 
 #define Many(name)                                                                                 \
@@ -1747,6 +1748,58 @@ Test(many, rows_of_a_file_that_was_just_unlinked_are_left_to_the_mount_that_has)
 	cr_expect_str_eq(rows_of("s", "l"), "");
 	ON(!duty) cr_expect_eq(looked_up("s/l.jsonl"), -ENOENT);
 	many_close();
+}
+
+/* The clock of the mount on duty is ahead: to it a file that was just unlinked is one that nobody
+ * ends. */
+static void reap_ahead(void)
+{
+	enum { HOUR = 3600 };
+
+	clock_set_back = -HOUR;
+	many_reap_here();
+	clock_set_back = 0;
+}
+
+static void written_again_in_order(int duty, const char *order)
+{
+	char before = 0;
+
+	ON(!duty) append("s/l.jsonl", "1\n2\n");
+	ON(duty) cr_expect_str_eq(content_of("s/l.jsonl"), "1\n2\n");
+	for (; *order; before = *order++) {
+		ON(*order == 'R' || *order == 'H' ? duty : !duty)
+		if (*order == 'U')
+			cr_assert_eq(unlinked("s/l.jsonl"), 0);
+		else if (*order == 'S')
+			save("s/l.jsonl", "1\n2\n3\n");
+		else if (*order == 'E')
+			world_settle();
+		else if (*order == 'R')
+			reap_ahead();
+		else if (*order == 'H')
+			cr_assert_eq(world_tree->take_in(world_tree), 0);
+		if (*order == 'R' && before == 'U')
+			cr_expect_eq(many_orphans(), 0);
+	}
+	for (int i = 0; i < 2; i++) {
+		ON(i) cr_expect_str_eq(content_of("s/l.jsonl"), "1\n2\n3\n");
+		cr_expect_str_eq(names_in("s"), "l.jsonl");
+	}
+	ON(!duty) cr_assert_eq(unlinked("s/l.jsonl"), 0);
+	many_settle();
+	cr_expect_eq(many_orphans(), 0);
+}
+
+Many(a_list_that_is_written_again_is_whole_whoever_ends_the_old_one)
+{
+	static const char *const orders[] = { "USERH", "USREH", "USRHE", "URSEH", "URSHE",
+					      "URHSE", "RUSEH", "RUSHE", "RUHSE", "RHUSE" };
+	int duty;
+
+	ON(1) duty = backend_on_duty(world_store);
+	for (size_t i = 0; i < ARRAY_SIZE(orders); i++)
+		written_again_in_order(duty, orders[i]);
 }
 
 Many(a_file_that_another_has_unlinked_is_opened_by_nobody)
