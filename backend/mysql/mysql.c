@@ -59,7 +59,7 @@ static const struct sql_word words[] = {
 #define MAKING "CONCAT('sessfs', MD5(DATABASE()))"
 
 static const char *const tables[] = {
-	"SELECT GET_LOCK(" MAKING ", 60)",
+	"SELECT GET_LOCK(" MAKING ", 20)",
 	TABLE("{rows}",
 	      "session_id VARCHAR(255) NOT NULL, state_key VARCHAR(255) NOT NULL, "
 	      "item_index BIGINT NOT NULL DEFAULT 0, state_data LONGTEXT NOT NULL, "
@@ -182,38 +182,37 @@ static const char *const tables[] = {
 	"SET @sessfs_seen = @sessfs_now, @sessfs_keeps = @sessfs_past >= 0 AND COALESCE((SELECT "  \
 	"value FROM sessfs_setting WHERE name = 'history'), '1') <> '0'; END IF; IF "              \
 	"@sessfs_keeps THEN " body "; END IF"
-#define PAST                                                                                       \
-	"INSERT INTO sessfs_past (session_id, state_key, until, what, item_index, last_index, "    \
-	"pid, bytes"
 #define PAST_IDS(row)                                                                              \
-	"(CONVERT(" row ".session_id USING utf8mb4), CONVERT(" row ".state_key USING utf8mb4), "   \
+	"CONVERT(" row ".session_id USING utf8mb4), CONVERT(" row ".state_key USING utf8mb4), "    \
 	"@sessfs_past, "
 #define KEEP                                                                                       \
 	"INSERT IGNORE INTO sessfs_past (session_id, state_key, until, what, item_index, "         \
-	"last_index, pid, bytes, state_data, created_at, updated_at) VALUES " PAST_IDS(            \
+	"last_index, pid, bytes, state_data, created_at, updated_at) SELECT " PAST_IDS(            \
 		"OLD") "0, OLD.item_index, OLD.item_index, 0, "                                    \
-		       "COALESCE(OCTET_LENGTH(OLD.state_data), 0), OLD.state_data, "               \
-		       "@sessfs_created, @sessfs_updated)"
-#define CAME PAST ") VALUES " PAST_IDS("NEW") "1, NEW.item_index, NEW.item_index, 0, 0)"
+		       "COALESCE(OCTET_LENGTH(OLD.state_data), 0), OLD.state_data, "
+#define CAME                                                                                       \
+	"INSERT INTO sessfs_past (session_id, state_key, until, what, item_index, last_index, "    \
+	"pid, bytes) VALUES (" PAST_IDS("NEW") "1, NEW.item_index, NEW.item_index, 0, 0)"
 #define TRIGGER(name, when, body)                                                                  \
 	"CREATE TRIGGER " name " " when " ON {rows} FOR EACH ROW "                                 \
 	"BEGIN IF @sessfs IS NULL THEN " body "; END IF; END"
 /* Other programs may drop these columns, and add them: where one is not there, its name is that of
  * the join's other side, which matches no row.  So none of their statements fails.  The join, which
  * makes a table each time, is for then alone. */
-#define TIMES_OF(rows)                                                                             \
-	"SELECT created_at, updated_at INTO @sessfs_created, @sessfs_updated FROM " rows           \
-	" WHERE session_id = OLD.session_id AND state_key = OLD.state_key AND item_index = "       \
-	"OLD.item_index LIMIT 1 LOCK IN SHARE MODE; "
+#define OF_ROW(rows)                                                                               \
+	" FROM " rows " WHERE session_id = OLD.session_id AND state_key = OLD.state_key AND "      \
+	"item_index = OLD.item_index LIMIT 1 LOCK IN SHARE MODE; "
 #define NO_SUCH_COLUMN "1054"
-#define TIMES                                                                                      \
-	"BEGIN DECLARE CONTINUE HANDLER FOR " NO_SUCH_COLUMN " " TIMES_OF(                         \
+#define WITH_TIMES(statement)                                                                      \
+	"BEGIN DECLARE CONTINUE HANDLER FOR " NO_SUCH_COLUMN " " statement OF_ROW(                 \
 		"{rows} NATURAL LEFT JOIN (SELECT NULL AS created_at, NULL AS updated_at) none")   \
-		TIMES_OF("{rows}") "END"
+		statement OF_ROW("{rows}") "END"
+#define TIMES WITH_TIMES("SELECT created_at, updated_at INTO @sessfs_created, @sessfs_updated")
 
-#define GONE LOG("d", "OLD") "; " KEEPING(TIMES "; " KEEP)
-#define CHANGED LOG("u", "NEW") "; " KEEPING(KEEP)
-#define MOVED LOG("d", "OLD") "; " LOG("u", "NEW") "; " KEEPING(KEEP "; " CAME)
+#define GONE LOG("d", "OLD") "; " KEEPING(WITH_TIMES(KEEP "created_at, updated_at"))
+#define KEEP_TIMES KEEP "@sessfs_created, @sessfs_updated"
+#define CHANGED LOG("u", "NEW") "; " KEEPING(KEEP_TIMES)
+#define MOVED LOG("d", "OLD") "; " LOG("u", "NEW") "; " KEEPING(KEEP_TIMES "; " CAME)
 
 static const char *const triggers[] = {
 	TRIGGER("sessfs_row_insert", "AFTER INSERT", LOG("i", "NEW") "; " KEEPING(CAME)),

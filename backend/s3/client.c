@@ -9,8 +9,6 @@
 #include "backend/plugin.h"
 #include "backend/s3/internal.h"
 
-/* ---- Settings and credentials ---- */
-
 /* Where each is found, in the environment and in an answer. */
 static const struct {
 	const char *variable, *element;
@@ -80,12 +78,27 @@ static char *setting(const char *variable)
 	return value ? value : in_file(CONFIG, variable);
 }
 
+/* Where AWS has a service. */
+static char *service_url(const char *service, const char *region)
+{
+	/* By what the region begins with. */
+	static const char *const domains[][2] = {
+		{ "cn-", "amazonaws.com.cn" },	  { "eusc-", "amazonaws.eu" },
+		{ "us-iso-", "c2s.ic.gov" },	  { "us-isob-", "sc2s.sgov.gov" },
+		{ "us-isof-", "csp.hci.ic.gov" }, { "eu-isoe-", "cloud.adc-e.uk" },
+		{ "", "amazonaws.com" },
+	};
+	size_t i = 0;
+
+	while (strncmp(region, domains[i][0], strlen(domains[i][0])) != 0)
+		i++;
+	return str_printf("https://%s.%s.%s", service, region, domains[i][1]);
+}
+
 static void credentials_done(struct s3 *s3)
 {
-	for (size_t i = 0; i < CREDENTIALS; i++) {
-		free(s3->credentials[i]);
-		s3->credentials[i] = NULL;
-	}
+	for (size_t i = 0; i < CREDENTIALS; i++)
+		free(steal_ptr(s3->credentials[i]));
 	s3->expires = 0;
 }
 
@@ -98,11 +111,10 @@ static int credentials_take(struct s3 *s3, enum source source, char **ret_why)
 							     in_file(source, texts[i].variable);
 	if (!s3->credentials[CREDENTIAL_ID])
 		return 0;
-	return s3->credentials[CREDENTIAL_SECRET] ?
-		       1 :
-		       str_explain(ret_why, -EACCES, "there is an %s, but no %s beside it",
-				   texts[CREDENTIAL_ID].variable,
-				   texts[CREDENTIAL_SECRET].variable);
+	if (s3->credentials[CREDENTIAL_SECRET])
+		return 1;
+	return str_explain(ret_why, -EACCES, "there is an %s, but no %s beside it",
+			   texts[CREDENTIAL_ID].variable, texts[CREDENTIAL_SECRET].variable);
 }
 
 int credentials_find(struct s3 *s3, char **ret_why)
@@ -138,7 +150,7 @@ int credentials_find(struct s3 *s3, char **ret_why)
 	if (!url)
 		url = setting("AWS_ENDPOINT_URL");
 	if (!url)
-		url = str_printf("https://sts.%s.amazonaws.com", s3->region);
+		url = service_url("sts", s3->region);
 	if (!url || !file || fscanf(file, "%16383s", token) != 1)
 		return str_explain(ret_why, -EACCES, "cannot read the token in %s", path);
 	r = s3_encode_pairs(pairs, "", &form);
@@ -163,8 +175,10 @@ int credentials_find(struct s3 *s3, char **ret_why)
 
 /* ---- Opening ---- */
 
-static void client_close(struct s3 *s3)
+static void client_close(struct s3 **at)
 {
+	struct s3 *s3 = *at;
+
 	if (!s3)
 		return;
 	for (size_t i = 0; i < ARRAY_SIZE(s3->handles); i++)
@@ -179,15 +193,10 @@ static void client_close(struct s3 *s3)
 	free(s3);
 }
 
-static void client_closep(struct s3 **s3)
-{
-	client_close(*s3);
-}
-
 static int client_open(const struct s3_options *options, struct s3 **ret_s3, const char **ret_place,
 		       char **ret_why)
 {
-	_cleanup_(client_closep) struct s3 *s3 = calloc(1, sizeof(*s3));
+	_cleanup_(client_close) struct s3 *s3 = calloc(1, sizeof(*s3));
 	_cleanup_(freep) char *endpoint =
 		options->endpoint ? strdup(options->endpoint) : environment("AWS_ENDPOINT_URL_S3");
 	const char *tries = getenv("AWS_MAX_ATTEMPTS");
@@ -222,7 +231,7 @@ static int client_open(const struct s3_options *options, struct s3 **ret_s3, con
 					      endpoint || strchr(s3->bucket, '.');
 
 	if (!endpoint)
-		endpoint = str_printf("https://s3.%s.amazonaws.com", s3->region);
+		endpoint = service_url("s3", s3->region);
 	if (endpoint && (sscanf(endpoint, "%5[htps]://%299[^/?#@]%n", scheme, host, &size) != 2 ||
 			 (strcmp(scheme, "http") != 0 && strcmp(scheme, "https") != 0) ||
 			 endpoint[size + strspn(endpoint + size, "/")]))

@@ -26,8 +26,6 @@ enum {
 	SKEW_SECONDS = 900,   /* by which a server lets the clock be away */
 };
 
-/* ---- Making it ---- */
-
 int s3_encode_pairs(const struct s3_pair *pairs, const char *before, struct buf *text)
 {
 	for (size_t i = 0; i < S3_PAIRS && pairs[i].name; i++) {
@@ -80,10 +78,9 @@ static size_t on_body(char *data, size_t size, size_t count, void *arg)
 {
 	struct s3_request *request = arg;
 
-	size *= count;
-	return request->data.size + size > S3_LIMIT || buf_append(&request->data, data, size) < 0 ?
-		       0 :
-		       size;
+	if (request->data.size + size * count > S3_LIMIT)
+		return 0;
+	return buf_append(&request->data, data, size * count) < 0 ? 0 : size * count;
 }
 
 static int on_progress(void *arg, curl_off_t total, curl_off_t now, curl_off_t upload_total,
@@ -100,6 +97,7 @@ static int request_make(struct s3 *s3, struct s3_request *request, struct curl_s
 	const char *match = request->match ? request->match : "";
 	const uint64_t last = request->from + request->length - 1;
 	const bool is_post = strcmp(request->method, "POST") == 0;
+	const bool is_head = strcmp(request->method, "HEAD") == 0;
 	CURL *curl = s3->handles[request->lane];
 	_cleanup_(buf_done) struct buf url = { 0 };
 	/* A body does not wait for leave to be sent. */
@@ -134,13 +132,14 @@ static int request_make(struct s3 *s3, struct s3_request *request, struct curl_s
 	curl_easy_setopt(curl, CURLOPT_XFERINFOFUNCTION, on_progress);
 	curl_easy_setopt(curl, CURLOPT_XFERINFODATA, s3);
 	curl_easy_setopt(curl, CURLOPT_FILETIME, 1L);
+	curl_easy_setopt(curl, CURLOPT_MAXFILESIZE_LARGE, (curl_off_t)(is_head ? 0 : S3_LIMIT));
 	if (s3->ca)
 		curl_easy_setopt(curl, CURLOPT_CAINFO, s3->ca);
 	curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, on_body);
 	curl_easy_setopt(curl, CURLOPT_WRITEDATA, request);
 	/* On a connection that was used before, libcurl itself tries again, and does not say so. */
 	curl_easy_setopt(curl, CURLOPT_FRESH_CONNECT, (long)(request->hash || is_post));
-	curl_easy_setopt(curl, CURLOPT_NOBODY, (long)(strcmp(request->method, "HEAD") == 0));
+	curl_easy_setopt(curl, CURLOPT_NOBODY, (long)is_head);
 	if (is_post || strcmp(request->method, "PUT") == 0) {
 		curl_easy_setopt(curl, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)request->body.size);
 		curl_easy_setopt(curl, CURLOPT_POSTFIELDS,
@@ -155,10 +154,9 @@ static int request_make(struct s3 *s3, struct s3_request *request, struct curl_s
 static const char *answer_header(CURL *curl, const char *name)
 {
 	struct curl_header *header;
+	const CURLHcode result = curl_easy_header(curl, name, 0, CURLH_HEADER, -1, &header);
 
-	return curl_easy_header(curl, name, 0, CURLH_HEADER, -1, &header) == CURLHE_OK ?
-		       header->value :
-		       "";
+	return result == CURLHE_OK ? header->value : "";
 }
 
 /* A streamed upload has its body in frames, "SIZE;chunk-signature=...\r\n" before each piece.  A
@@ -313,7 +311,6 @@ static int try_once(struct s3 *s3, struct s3_request *request, long *ret_after)
 	int r;
 
 	s3_request_done(request);
-	request->why = NULL;
 	if (!curl)
 		return -ENOMEM;
 	curl_easy_reset(curl);
@@ -334,7 +331,7 @@ static int try_once(struct s3 *s3, struct s3_request *request, long *ret_after)
 	unquote(answer_header(curl, "etag"), request->etag);
 	snprintf(request->sha256, S3_HASH, "%s", answer_header(curl, "x-amz-meta-sha256"));
 	*ret_after = (long)MIN(after, RETRY_AFTER_MAX) * 1000;
-	if (result == CURLE_WRITE_ERROR)
+	if (result == CURLE_WRITE_ERROR || result == CURLE_FILESIZE_EXCEEDED)
 		return str_explain(&request->why, -EFBIG, "s3://%s/%s is larger than was said",
 				   s3->bucket, request->key ? request->key : "");
 	const bool hopeless = result == CURLE_PEER_FAILED_VERIFICATION ||

@@ -74,7 +74,7 @@ struct s3_ops {
 	 * lives as long. */
 	int (*open)(const struct s3_options *options, struct s3 **ret_s3, const char **ret_place,
 		    char **ret_why);
-	void (*close)(struct s3 *s3); /* NULL is fine */
+	void (*close)(struct s3 **s3); /* a NULL there is fine */
 	/* 0, or -errno and request->why: -ENOENT (404), -EEXIST (412: a condition does not hold),
 	 * -EPERM (no right), -EACCES (what is wrong with credentials), -EFBIG, -EINTR, -EINVAL
 	 * (other 4xx), -EIO (after the last try). */
@@ -93,7 +93,7 @@ extern const struct s3_ops s3_ops;
 static inline void s3_request_done(struct s3_request *request)
 {
 	buf_done(&request->data);
-	free(request->why);
+	free(steal_ptr(request->why));
 }
 #define S3_REQUEST(name, ...) _cleanup_(s3_request_done) struct s3_request name = { __VA_ARGS__ }
 

@@ -94,8 +94,10 @@ static int schema_tell(const struct sql *store, struct bytes statement, bool rig
 	return r;
 }
 
-int sql_schema_bring(struct sql *store, struct sql_link *link, const char *text,
-		     const struct sql_value *values, size_t count)
+/* *ret_answer is NULL where a setup only reports. */
+static int bring_answer(struct sql *store, struct sql_link *link, const char *text,
+			const struct sql_value *values, size_t count,
+			struct sql_answer **ret_answer)
 {
 	_cleanup_(freep) char *expanded = sql_texts_expand(&store->texts, text);
 	_cleanup_(buf_done) struct buf buf = { 0 };
@@ -107,7 +109,13 @@ int sql_schema_bring(struct sql *store, struct sql_link *link, const char *text,
 		r = schema_tell(store, buf_bytes(&buf), false);
 	if (r < 0 || (store->setup && store->setup->dry_run))
 		return r;
-	return sql_ask(store, link, buf_bytes(&buf), NULL);
+	return sql_ask(store, link, buf_bytes(&buf), ret_answer);
+}
+
+int sql_schema_bring(struct sql *store, struct sql_link *link, const char *text,
+		     const struct sql_value *values, size_t count)
+{
+	return bring_answer(store, link, text, values, count, NULL);
 }
 
 static int bring(struct sql *store, const char *text, const struct sql_value *values, size_t count)
@@ -256,14 +264,30 @@ static int make_tables(struct sql *store)
 	return r;
 }
 
-/* Lock the making of stores; and end that. */
-static int lock_making(struct sql *store, bool lock)
+int sql_schema_lock(struct sql *store, struct sql_link *link, bool lock)
 {
 	const char *const *table = store->texts.driver->tables;
+	struct sql_answer *answer = NULL;
+	struct bytes columns[SQL_COLUMNS];
+	int r;
 
 	while (!lock && table[1])
 		table++;
-	return bring(store, *table, NULL, 0);
+	r = bring_answer(store, link, *table, NULL, 0, &answer);
+	/* MariaDB answers "0" after its limit, which is below that of a connection. */
+	if (r == 0 && lock && sql_row(store, answer, columns) &&
+	    bytes_equal(columns[0], bytes_str("0"))) {
+		log_warning("%s: another mount has been making its tables for twenty seconds",
+			    store->database);
+		r = -EBUSY;
+	}
+	store->texts.driver->answer_done(answer);
+	return r;
+}
+
+static int lock_making(struct sql *store, bool lock)
+{
+	return sql_schema_lock(store, store->writer.link, lock);
 }
 
 /* The only column is how many mounts of an older program have the store; where their table is gone,

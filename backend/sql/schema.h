@@ -16,6 +16,9 @@ int sql_schema_versions(struct sql *store);
 /* Do a statement with the layout's {names} filled in, on a connection. */
 int sql_schema_ask(struct sql *store, struct sql_link *link, const char *text,
 		   const struct sql_value *values, size_t count, struct sql_answer **ret_answer);
+/* From now on no other mount makes tables or triggers, nor setup does; and end that.  -EBUSY: one
+ * has done so for twenty seconds (MariaDB; PostgreSQL: -ENOTCONN, after thirty). */
+int sql_schema_lock(struct sql *store, struct sql_link *link, bool lock);
 /* Do one that makes or changes tables, or report it to a setup. */
 int sql_schema_bring(struct sql *store, struct sql_link *link, const char *text,
 		     const struct sql_value *values, size_t count);

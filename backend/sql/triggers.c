@@ -98,13 +98,19 @@ static int64_t wanted_triggers(const struct sql *store)
 }
 
 /* Also those that another table of that name has taken along.  What was changed while there were
- * none is not known. */
+ * none is not known.  Another mount may have made them meanwhile. */
 static int make_triggers(struct sql *store, struct sql_link *link, bool is_new)
 {
 	const char *const *trigger = store->texts.driver->triggers;
-	int r = is_new ? 0 :
-			 sql_schema_bring(store, link, store->texts.driver->no_triggers, NULL, 0);
+	int64_t count = 0;
+	int r = count_triggers(store, link, &count);
 
+	if (r == 0 && count == wanted_triggers(store)) {
+		store->triggers = store->counts_triggers = true;
+		return 0;
+	}
+	if (r == 0 && !is_new)
+		r = sql_schema_bring(store, link, store->texts.driver->no_triggers, NULL, 0);
 	for (; r == 0 && *trigger; trigger++)
 		r = sql_schema_bring(store, link, *trigger, NULL, 0);
 	if (r == 0 && !is_new)
@@ -116,15 +122,21 @@ static int make_triggers(struct sql *store, struct sql_link *link, bool is_new)
 int sql_triggers_make(struct sql *store, bool is_new, const struct backend_options *options)
 {
 	int64_t count = 0;
-	int r = count_triggers(store, store->writer.link, &count);
+	int r = count_triggers(store, store->writer.link, &count), ended;
 
 	if (r < 0)
 		return r;
 	store->triggers = store->counts_triggers = count == wanted_triggers(store);
 	if (store->triggers || store->backend.read_only)
 		return 0;
+	r = sql_schema_lock(store, store->writer.link, true);
+	if (r < 0)
+		return r;
 	r = make_triggers(store, store->writer.link, is_new);
-	return r < 0 && r != -ENOTCONN && !store->setup ? miss_triggers(store, options) : r;
+	if (r < 0 && r != -ENOTCONN && !store->setup)
+		r = miss_triggers(store, options);
+	ended = sql_schema_lock(store, store->writer.link, false);
+	return r < 0 ? r : ended;
 }
 
 /* TRUNCATE, while no mount was there to see it. */
@@ -172,19 +184,24 @@ static int restore_triggers(struct sql *store)
 {
 	const char *table = store->texts.layout.name;
 	struct sql_link *link = store->watch.link;
-	int r;
+	int r, ended;
 
 	log_warning("%s: the triggers on the table %s are gone: making them again", store->database,
 		    table);
+	r = sql_schema_lock(store, link, true);
+	if (r < 0)
+		return r;
 	r = make_triggers(store, link, false);
 	/* But for what passes, this is how it stays until the next mount. */
 	store->counts_triggers = r != -EACCES && r != -EIO;
-	if (store->counts_triggers)
-		return r;
-	log_warning("%s: you see what other programs change in %s only after the next mount, "
-		    "since the triggers cannot be made: %s",
-		    store->database, table, store->texts.driver->sentence(link));
-	return sql_schema_ask(store, link, anything, NULL, 0, NULL);
+	if (!store->counts_triggers) {
+		log_warning("%s: you see what other programs change in %s only after the next "
+			    "mount, since the triggers cannot be made: %s",
+			    store->database, table, store->texts.driver->sentence(link));
+		r = sql_schema_ask(store, link, anything, NULL, 0, NULL);
+	}
+	ended = sql_schema_lock(store, link, false);
+	return r < 0 ? r : ended;
 }
 
 int sql_triggers_watch(struct sql *store)

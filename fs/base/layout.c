@@ -387,3 +387,11 @@ bool layout_keys_outside(uint64_t set, struct bytes session, struct bytes *ret_s
 	}
 	return found;
 }
+
+bool layout_has_parts(struct bytes path)
+{
+	for (const struct layout *layout = layouts; layout < layouts + LAYOUT_COUNT; layout++)
+		if (layout->parts && bytes_starts_with(path, bytes_str(layout->parts)))
+			return true;
+	return false;
+}

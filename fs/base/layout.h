@@ -73,6 +73,10 @@ int layout_state(uint64_t set, struct bytes session, struct bytes key, uint32_t 
 /* How many bytes at the end of an id the client knows the session by (own_id in layouts.h). */
 size_t layout_own_id(uint64_t set, struct bytes session);
 
+/* Whether the documents of a directory each have a part of what was said, also if they have no
+ * numbers: the parts of a client in layouts.h. */
+bool layout_has_parts(struct bytes path);
+
 /* For a directory that sessions may lie below (LAYOUT_ABOVE): 1 and the text that the ids of these
  * sessions begin with, by the pattern of this number; 0: the pattern has no sessions below it;
  * -ENOENT: there is no such pattern. */

@@ -55,6 +55,7 @@ const struct layout layouts[LAYOUT_COUNT] = {
 			FOLDER("opencode/storage/message/{session}/{key}", "opencode:{session}"),
 			/* Their paths do not tell the session. */
 			FOLDER("opencode/storage/part/{key}", "opencode") },
+	  .parts = "opencode/storage/part/",
 	  .client = { "XDG_DATA_HOME", ".local/share", "opencode", { "storage" } } },
 	{ .name = "pi",
 	  .bit = 4,

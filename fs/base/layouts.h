@@ -27,6 +27,9 @@ struct layout {
 	/* So many bytes at the end of a session's id are what its client knows it by, and writes
 	 * into its records; 0: all that is behind the last ':' or '/'. */
 	size_t own_id;
+	/* What a path begins with if the documents in it each have a part of what was said,
+	 * also if they have no numbers; or NULL. */
+	const char *parts;
 	/* Where the client has its folders, as its documentation says; no folders: it has none that
 	 * are its own. */
 	struct {

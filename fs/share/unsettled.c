@@ -81,13 +81,13 @@ int unsettled_may_be(struct reconciling *reconciling, const struct changed_key *
 
 int64_t unsettled_first(const struct changed_key *key, const struct inode *inode)
 {
-	return inode->unsettled.is && !key->rewritten ? MAX(key->first, inode->unsettled.end) :
+	return inode->is_unsettled && !key->rewritten ? MAX(key->first, inode->unsettled.end) :
 							key->first;
 }
 
 bool unsettled_is_seen(const struct changed_key *key, const struct inode *inode)
 {
-	return inode->unsettled.is && key->logged && key->stamp == inode->unsettled.stamp;
+	return inode->is_unsettled && key->logged && key->stamp == inode->unsettled.stamp;
 }
 
 void unsettled_add(struct reconciling *reconciling, const struct changed_key *key,
@@ -99,9 +99,9 @@ void unsettled_add(struct reconciling *reconciling, const struct changed_key *ke
 	quota_stale(tree, key_session(key));
 	inode->unsettled.stamp = key->stamp;
 	inode->unsettled.end = MIN(stat->last, INT64_MAX - 1) + 1;
-	if (inode->unsettled.is)
+	if (inode->is_unsettled)
 		return;
-	inode->unsettled.is = true;
+	inode->is_unsettled = true;
 	inode->unsettled.next = tree->unsettled.first;
 	tree->unsettled.first = inode_ref(tree, inode);
 	tree->unsettled.count++;
@@ -111,12 +111,12 @@ void unsettled_end(struct tree *tree, struct inode *inode)
 {
 	struct inode **link = &tree->unsettled.first;
 
-	if (!inode->unsettled.is)
+	if (!inode->is_unsettled)
 		return;
 	while (*link != inode)
 		link = &(*link)->unsettled.next;
 	*link = inode->unsettled.next;
-	inode->unsettled.is = false;
+	inode->is_unsettled = false;
 	tree->unsettled.count--;
 	inode_forget(tree, inode, 1);
 }

@@ -69,10 +69,9 @@ static int take_name(void *arg, const char *key, const char *etag, uint64_t size
 	const size_t begin = strlen(backup->bucket.prefix);
 
 	(void)etag, (void)size;
-	return strncmp(key, backup->bucket.prefix, begin) == 0 &&
-			       fnmatch(stamp_glob, key + begin, 0) == 0 ?
-		       copier_names_add(&backup->names, key) :
-		       0;
+	if (strncmp(key, backup->bucket.prefix, begin) != 0 || fnmatch(stamp_glob, key + begin, 0))
+		return 0;
+	return copier_names_add(&backup->names, key);
 }
 
 static int find_names(struct backup *backup)
@@ -285,12 +284,8 @@ int backup_get(struct copy *copy, const struct s3_options *where)
 	r = bucket->ops->perform(bucket->s3, &head);
 	if (r == -ENOENT) {
 		r = find_names(&backup);
-		if (r < 0)
-			return r;
-		if (!backup.names.count) {
-			log_error("there is no backup %s", bucket->url);
-			return -ENOENT;
-		}
+		if (r < 0 || !backup.names.count)
+			return r < 0 ? r : say_why("there is no backup of this name", -ENOENT);
 		backup.key = head.key = backup.names.names[backup.names.count - 1];
 		r = bucket->ops->perform(bucket->s3, &head);
 	}

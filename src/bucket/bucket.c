@@ -48,7 +48,7 @@ int bucket_open(const char *url, const struct s3_options *where, struct bucket *
 void bucket_done(struct bucket *bucket)
 {
 	if (bucket->s3)
-		bucket->ops->close(bucket->s3);
+		bucket->ops->close(&bucket->s3);
 	free(bucket->name);
 }
 
@@ -201,6 +201,7 @@ static int guess_object(void *arg, const char *key, const char *etag, uint64_t s
 {
 	struct guess *guess = arg;
 	_cleanup_(buf_done) struct buf path = { 0 }, base = { 0 };
+	int r;
 
 	(void)etag, (void)size;
 	for (size_t i = 0; i < 2 * BUCKET_LAYOUTS; i++) {
@@ -212,12 +213,10 @@ static int guess_object(void *arg, const char *key, const char *etag, uint64_t s
 		    layout_turn(layout, key + base.size, true, NULL, &path) <= 0)
 			continue;
 		*guess->layout = layout;
-		buf_done(guess->base);
-		*guess->base = base;
-		base = (struct buf){ 0 };
 		guess->other = i % 2;
-		if (!guess->other)
-			return 1;
+		r = layout_base(layout, guess->prefix, guess->other, guess->base);
+		if (r < 0 || !guess->other)
+			return r < 0 ? r : 1;
 	}
 	return ++guess->objects < GUESSES ? 0 : -ECANCELED;
 }

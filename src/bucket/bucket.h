@@ -89,7 +89,6 @@ int layout_turn(const struct bucket_layout *layout, const char *from, bool to_pa
  * is done but to name it.
  */
 enum { SYNC_STAMP = S3_ETAG + 24 };
-#define PART_BAD "bad"
 
 enum move {
 	MOVE_NONE,
@@ -108,7 +107,7 @@ struct part {
 	char digest[DIGEST_TEXT]; /* of the lines in the file, then */
 	int64_t lines;
 	/* An object that is not what the file has, or that no file can have: its stamp when it was
-	 * fetched, and its digest or PART_BAD. */
+	 * fetched, and its digest or what is wrong with it. */
 	char seen[SYNC_STAMP], shows[DIGEST_TEXT];
 	struct bytes here; /* if is_here */
 	/* The last one about it: its data is the object as the file has it, if fetched; why says

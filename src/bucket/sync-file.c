@@ -19,9 +19,9 @@ enum {
 };
 #define PART_LATEST INT64_C(9999999999999) /* of 13 digits */
 
+/* What is wrong with an object that no file can have; kept in place of its digest. */
 static const char not_json[] = "it is not JSON of this layout";
-
-/* ---- Content ---- */
+static const char too_large[] = "it is larger than 256 MiB";
 
 int task_read(struct task *task)
 {
@@ -86,6 +86,7 @@ static int part_ask(struct task *task, struct part *part, struct s3_request requ
 {
 	const struct bucket *bucket = task->sync->bucket;
 	struct s3_request *asked = &part->asked;
+	const char *etag = strchr(part->now, ' ');
 	int r;
 
 	s3_request_done(asked);
@@ -95,19 +96,28 @@ static int part_ask(struct task *task, struct part *part, struct s3_request requ
 	r = bucket->ops->perform(bucket->s3, asked);
 	if (r == -EEXIST || r == -ENOENT)
 		free(steal_ptr(asked->why));
-	snprintf(part->now, SYNC_STAMP, "%" PRIu64 " %s", asked->size, asked->etag);
-	if (r < 0)
+	/* A version that was listed with another size has not changed by that. */
+	if (strcmp(asked->method, "GET") != 0 || !etag || strcmp(etag + 1, asked->etag) != 0)
+		snprintf(part->now, SYNC_STAMP, "%" PRIu64 " %s", asked->size, asked->etag);
+	if (r < 0 && r != -EFBIG)
 		*part->now = '\0';
 	if (r != -EPERM)
 		task->sync->denied = 0;
 	else if (!asked->body.size && ++task->sync->denied <= DENIED_MOST)
 		r = 1;
-	return r == -ENOENT || r == -EFBIG || r == -EINVAL ? 1 : r;
+	return r == -ENOENT || r == -EINVAL ? 1 : r;
 }
 
 static bool part_was_seen(const struct part *part)
 {
 	return *part->now && strcmp(part->now, part->seen) == 0;
+}
+
+static const char *part_fault(const struct part *part)
+{
+	return strcmp(part->shows, not_json) == 0  ? not_json :
+	       strcmp(part->shows, too_large) == 0 ? too_large :
+						     NULL;
 }
 
 static void part_see(struct part *part, const char *shows)
@@ -126,9 +136,9 @@ static int part_fetch(struct task *task, struct part *part)
 	if (part->fetched)
 		return 0;
 	if (strtoull(part->now, NULL, 10) > S3_LIMIT)
-		return part_leave_out(task, part, "it is larger than 256 MiB");
-	if (part_was_seen(part) && strcmp(part->shows, PART_BAD) == 0)
-		return part_leave_out(task, part, not_json);
+		return part_leave_out(task, part, too_large);
+	if (part_was_seen(part) && part_fault(part))
+		return part_leave_out(task, part, part_fault(part));
 	r = part_ask(task, part, (struct s3_request){ .method = "GET" });
 	if (r == 0 && task->form == FORM_LIST) {
 		const char *end = data->data + data->size, *begin = look_blanks(data->data, end);
@@ -142,9 +152,9 @@ static int part_fetch(struct task *task, struct part *part)
 	}
 	if (r == 0 && task->form == FORM_PARTS && lines_tail(buf_bytes(data)).size)
 		r = buf_append_byte(data, '\n');
-	if (r == -EINVAL || (r == 0 && !is_sound(task->form, buf_bytes(data)))) {
-		part_see(part, PART_BAD);
-		return part_leave_out(task, part, not_json);
+	if (r == -EFBIG || r == -EINVAL || (r == 0 && !is_sound(task->form, buf_bytes(data)))) {
+		part_see(part, r == -EFBIG ? too_large : not_json);
+		return part_leave_out(task, part, part_fault(part));
 	}
 	part->fetched = r == 0;
 	return r;
@@ -154,7 +164,7 @@ static int part_fetch(struct task *task, struct part *part)
 static int part_compare(struct task *task, struct part *part)
 {
 	char digest[DIGEST_TEXT], there[DIGEST_TEXT];
-	const bool was_seen = part_was_seen(part) && strcmp(part->shows, PART_BAD) != 0;
+	const bool was_seen = part_was_seen(part) && !part_fault(part);
 	int r = was_seen ? 0 : part_fetch(task, part);
 
 	part->move = MOVE_NONE;

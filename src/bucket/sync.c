@@ -54,17 +54,15 @@ static const char *const texts[ROWS_TEXTS] = {
 	[TELL] = "INSERT OR IGNORE INTO told VALUES (?)",
 	[COUNT] = "SELECT sum(differs), sum(is_there AND NOT differs), sum(known) FROM (SELECT "
 		  "max(now IS NOT known) AS differs, max(now IS NOT NULL) AS is_there, "
-		  "sum(key <> '' AND known IS NOT NULL) + sum(ifnull(now = seen, 0)) AS known FROM "
-		  "entry "
-		  "GROUP BY path)",
+		  "sum(key <> '' AND known IS NOT NULL) + sum(ifnull(now = seen, 0)) AS known "
+		  "FROM entry GROUP BY path)",
 	[NEXT] = "SELECT path, sum(iif(key = '' OR now IS NOT known, cast(now AS INTEGER), 0)), "
 		 "dense_rank() OVER (ORDER BY rtrim(path, replace(path, '/', '')), "
 		 "iif(?1 = 'export', '', path)), max(iif(key = '', now, '')) FROM entry "
 		 "GROUP BY path HAVING max(now IS NOT known) "
 		 "ORDER BY rtrim(path, replace(path, '/', '')), length(path), path",
 	[PARTS] = "SELECT key, now, known, digest, lines, seen, shows FROM entry WHERE path = ? "
-		  "AND key <> '' "
-		  "AND ifnull(now, known) IS NOT NULL ORDER BY key",
+		  "AND key <> '' AND ifnull(now, known) IS NOT NULL ORDER BY key",
 	[KNOWN] =
 		"SELECT printf('%s\t%s\t%s\t%d\t%s\n', key, known, digest, lines, (SELECT known "
 		"FROM entry AS file WHERE file.path = entry.path AND file.key = '')) "
@@ -90,15 +88,14 @@ int sync_say(struct sync *sync, uint64_t *count, char *sentence)
 /* A file's path, or an object's key behind the base. */
 static int add(struct sync *sync, const char *name, bool is_object, const char *stamp)
 {
+	const char *why = is_object ? "no file can have this name" :
+				      "the layout has another meaning for this name";
 	_cleanup_(buf_done) struct buf to = { 0 };
 	int r = layout_turn(sync->layout, name, is_object, sync->glob, &to);
 
 	if (r == -EINVAL)
 		return sync_say(sync, &sync->copier.failed,
-				str_printf("%s: %s, so it is left out", name,
-					   is_object ?
-						   "no file can have this name" :
-						   "the layout has another meaning for this name"));
+				str_printf("%s: %s, so it is left out", name, why));
 	sync->copier.left += r == 0 && (is_object || sync->up);
 	if (r > 0)
 		r = ROWS_ASK(&sync->rows, ADD, rows_text(is_object ? to.data : name),
@@ -142,8 +139,6 @@ static int add_file(struct copier *census, struct copier_entry *entry)
 	return add(census->arg, entry->path, false, stamp);
 }
 
-/* ---- Tasks ---- */
-
 void task_done(struct task *task)
 {
 	for (size_t i = 0; i < task->count; i++) {
@@ -161,6 +156,9 @@ struct part *task_add(struct task *task, const char *key)
 	const struct buf *base = &task->sync->base;
 	struct part *part;
 
+	/* Most files have one, and many files are in memory. */
+	if (!task->parts && (task->parts = malloc(sizeof(*part))))
+		task->room = 1;
 	if (ARRAY_ROOM(task->parts, task->count, task->room) < 0)
 		return NULL;
 	part = &task->parts[task->count++];

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "fs/api/text.h"
+#include "fs/base/layout.h"
 #include "fs/base/names.h"
 #include "fs/base/packed.h"
 #include "backend/base/array.h"
@@ -316,6 +317,16 @@ static int show_packed(struct show *show, const char *path)
 	return print_path(show, path, is_packed(show, path) ? view : path, NULL);
 }
 
+static int show_document(struct show *show, const char *of, const char *path)
+{
+	_cleanup_(freep) char *view = NULL;
+
+	if (!is_state(show, path))
+		return print_ordinary(show, path, false);
+	view = text_path(show, path, "");
+	return view ? print_path(show, of, view, NULL) : -ENOMEM;
+}
+
 int show_file(struct show *show, const char *path)
 {
 	uint32_t kind = names_split(bytes_str(path)).kind;
@@ -325,8 +336,10 @@ int show_file(struct show *show, const char *path)
 		return show_packed(show, path);
 	if (kind != BACKEND_LIST && kind != BACKEND_SINGLE)
 		return print_path(show, path, path, NULL);
+	if (kind == BACKEND_SINGLE)
+		return show_document(show, path, path);
 	if (!is_state(show, path))
-		return print_ordinary(show, path, kind == BACKEND_LIST);
+		return print_ordinary(show, path, true);
 	view = text_path(show, path, "");
 	return view ? print_path(show, path, view, NULL) : -ENOMEM;
 }
@@ -375,6 +388,8 @@ static int on_entry(void *arg, const char *name, const struct stat *st)
 		return show_list(walk->show, path, 0);
 	if (split.kind != BACKEND_SINGLE)
 		return 0;
+	if (layout_has_parts(bytes_str(path)))
+		return show_document(walk->show, walk->dir, path);
 	if (names_number(bytes_str(name), &number)) {
 		walk->numbered = true;
 		return 0;

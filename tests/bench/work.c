@@ -406,19 +406,39 @@ static void work_create(const char *folder, const uint64_t *number)
 	free(document);
 }
 
-/* Small files of one folder: .json if number[1], otherwise ordinary ones. */
-static void work_files(const char *folder, const uint64_t *number)
+static void make_files(const char *folder, uint64_t count, const char *ending)
 {
 	char *document = document_make(300, 1);
 	char path[PAGE];
 
-	start();
-	for (uint64_t i = 0; i < number[0]; i++) {
-		path_in(path, sizeof(path), folder, i, number[1] ? ".json" : ".txt");
+	for (uint64_t i = 0; i < count; i++) {
+		path_in(path, sizeof(path), folder, i, ending);
 		save(path, document, 300);
 	}
-	stop(number[0]);
 	free(document);
+}
+
+/* Small files of one folder: .json if number[1], otherwise ordinary ones. */
+static void work_files(const char *folder, const uint64_t *number)
+{
+	start();
+	make_files(folder, number[0], number[1] ? ".json" : ".txt");
+	stop(number[0]);
+}
+
+/* The same are removed again. */
+static void work_unlink(const char *folder, const uint64_t *number)
+{
+	char path[PAGE];
+
+	make_files(folder, number[0], ".json");
+	start();
+	for (uint64_t i = 0; i < number[0]; i++) {
+		path_in(path, sizeof(path), folder, i, ".json");
+		if (unlink(path) < 0)
+			fail("%s", path);
+	}
+	stop(number[0]);
 }
 
 static void work_mkdir(const char *folder, const uint64_t *number)
@@ -544,6 +564,7 @@ static const struct {
 	{ "rewrite", "LINES COUNT", 2, work_rewrite },
 	{ "create", "SESSIONS", 1, work_create },
 	{ "files", "COUNT STATE (0 or 1)", 2, work_files },
+	{ "unlink", "COUNT", 1, work_unlink },
 	{ "mkdir", "COUNT", 1, work_mkdir },
 	{ "stat", "COUNT", 1, work_stat },
 	{ "open-read", "COUNT", 1, work_open_read },

@@ -152,6 +152,23 @@ def test_a_transcript_is_named_by_its_session(box):
         mount.stop()
 
 
+def test_parts_are_shown_also_without_numbers(box):
+    mount = box.mount(options=["layout=opencode"])
+    words = {"msg_1/prt_1h": "asks", "msg_1/prt_2o": "more", "msg_2/prt_3": "says",
+             "msg_2/prt_4l": ""}
+    for name, text in words.items():
+        path = mount.at(f"opencode/storage/part/{name}.json")
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        write(path, json.dumps({"id": name[6:], "sessionID": "s", "messageID": name[:5],
+                                "type": "text", "text": text}).encode())
+    for mounted in (True, False):
+        shown = box.sessfs("show", mount.store, "opencode", check=True).stdout.decode()
+        same(re.findall("^(?:    |==> .*/)(\\w+)", shown, re.MULTILINE),
+             ["msg_1", "asks", "more", "msg_2", "says"], shown)
+        if mounted:
+            mount.stop()
+
+
 def test_a_session_with_files_at_several_places_is_followed(box):
     mount = box.mount(options=["layout=claude"])
     files = [mount.at(f"claude/projects/-p/{UUID}{rest}")

@@ -14,11 +14,14 @@ import random
 import re
 import resource
 import signal
+import socketserver
 import sqlite3
 import ssl
 import subprocess
 import sys
 import tarfile
+import tempfile
+import threading
 import time
 import urllib.parse
 
@@ -781,6 +784,49 @@ def test_what_is_left_out_is_fetched_once_and_named_once_in_each_command(box):
         same(place.bucket[manager.key("s", 6)].data, b"{nor this", "the object")
 
 
+def test_an_object_that_is_larger_than_its_listing_says_is_fetched_once(box):
+    with place_of(box) as place:
+        manager = Manager(place.bucket)
+        manager.session("s", 3)
+        odd, large, grown = (manager.key("s", number) for number in range(3))
+        answer, small = place.server.answer, place.bucket[grown]
+        place.bucket[odd].size += 7  # as a server counts it that lists something else
+        swollen = {large, grown}
+
+        def replace(request):
+            if request.operation == "GET" and request.key == grown and grown in swollen:
+                place.bucket[grown] = Object(b"{}")
+
+        def swell(request):
+            status, headers, data = answer(request)
+            if request.operation == "GET" and request.key in swollen:
+                headers = headers | {"Content-Length": (256 << 20) + 1}
+            return status, headers, data
+
+        place.server.before, place.server.answer = replace, swell
+        said = place.take(status=1)
+        for key in swollen:
+            assert f"{key}: it is larger than 256 MiB, so it is left out" in said, said
+        same(sorted(place.files()), sorted(set(place.bucket) - swollen), "files")
+        # It is as it was, and another one is not known by its listing.
+        swollen.discard(grown)
+        place.bucket[grown] = small
+        place.operations()
+        said = place.take(status=1)
+        assert f"{large}: it is larger" in said and grown not in said, said
+        same(place.operations().count("GET"), 1, "what has changed")
+        same(place.files()[grown], small.data, "the file")
+        same(place.take(status=1), said, "again")
+        same(set(place.operations()), {"LIST"}, "what is asked")
+        place.bucket[large] = Object(b'{"small": 1}')
+        swollen.clear()
+        place.take()
+        same(place.files(), place.objects(), "in the end")
+        place.operations()
+        place.send()
+        same(set(place.operations()), {"LIST"}, "what an export asks")
+
+
 def test_a_list_that_ends_too_early_is_none_although_its_answer_is_whole(box):
     with place_of(box) as place:
         Manager(place.bucket).session("s", 3)
@@ -924,6 +970,39 @@ def test_credentials_and_the_region_are_looked_for_in_the_order_of_awss_own_tool
             place.take(env=place.environment(AWS_ACCESS_KEY_ID="", AWS_ENDPOINT_URL_STS=url, **web,
                                              **more))
             same(f"RoleSessionName={name}&" in place.server.requests[0].body.decode(), True, name)
+
+
+def test_a_region_is_in_the_domain_of_its_partition(box):
+    """Where a proxy would connect to, for a bucket and for a token of web identity."""
+    token, asked = box.new_path("token"), []
+    write(token, b"x")
+
+    class Proxy(socketserver.StreamRequestHandler):
+        def handle(self):
+            asked.append(self.rfile.readline().decode().split()[1])
+            self.wfile.write(b"HTTP/1.1 403 X\r\nContent-Length: 0\r\n\r\n")
+
+    with (place_of(box) as place,
+          socketserver.ThreadingTCPServer(("127.0.0.1", 0), Proxy) as proxy):
+        threading.Thread(target=proxy.serve_forever, args=(0.05,), daemon=True).start()
+        env = {name: value for name, value in place.environment().items()
+               if not name.startswith("AWS_")} | {
+            "https_proxy": "http://127.0.0.1:%d" % proxy.server_address[1], "AWS_MAX_ATTEMPTS": "1"}
+        keys = {"AWS_ACCESS_KEY_ID": bucket.ID, "AWS_SECRET_ACCESS_KEY": bucket.SECRET}
+        web = {"AWS_WEB_IDENTITY_TOKEN_FILE": token, "AWS_ROLE_ARN": "arn:aws:iam::1:role/x"}
+        for region, domain in (("eu-west-1", "amazonaws.com"), ("us-gov-west-1", "amazonaws.com"),
+                               ("cn-north-1", "amazonaws.com.cn"),
+                               ("cn-northwest-1", "amazonaws.com.cn"),
+                               ("eusc-de-east-1", "amazonaws.eu"), ("us-iso-east-1", "c2s.ic.gov"),
+                               ("us-isob-east-1", "sc2s.sgov.gov"),
+                               ("us-isof-south-1", "csp.hci.ic.gov"),
+                               ("eu-isoe-west-1", "cloud.adc-e.uk")):
+            for url, more, host in (("s3://b", keys, "b.s3"), ("s3://b.c", keys, "s3"),
+                                    ("s3://b", web, "sts")):
+                asked.clear()
+                said = place.take(f"--region={region}", url=url, status=1, env=env | more)
+                same(asked, [f"{host}.{region}.{domain}:443"], said)
+        proxy.shutdown()
 
 
 def test_no_dump_of_the_process_has_the_secret(box):
@@ -1072,14 +1151,17 @@ def peak_of(process):
 def watched(place, *arguments):
     """What a command prints, and the most memory that it had, in MiB."""
     peak = 0
-    with subprocess.Popen([place.box.program, *arguments], env=place.environment(),
-                          stdout=subprocess.PIPE) as process:
+    with tempfile.TemporaryFile() as told, subprocess.Popen(
+            [place.box.program, *arguments], env=place.environment(), stdout=told) as process:
         while process.poll() is None:
             peak = max(peak, peak_of(process))
             time.sleep(0.01)
         same(process.returncode, 0, arguments)
-        told = json.loads(process.stdout.read())
-    return {name: count for name, count in told.items() if count and name != "bytes"}, peak
+        told.seek(0)
+        found = json.load(told)
+    if isinstance(found, list):
+        return found, peak
+    return {name: count for name, count in found.items() if count and name != "bytes"}, peak
 
 
 def test_many_sessions_go_with_requests_in_flight_and_the_second_run_lists_only(box):
@@ -1109,6 +1191,29 @@ def test_many_sessions_go_with_requests_in_flight_and_the_second_run_lists_only(
         same(place.counts(place.send, url="s3://c"), {"unchanged": count}, "the second export")
         same(place.operations(), ["LIST"] * (pages + 1), "what it asks")
         assert target.objects() == place.objects(), "the buckets are the same"
+
+
+def write_rows(place, objects):
+    """What files of these objects are in the store, by SQL."""
+    place.put("first/k.json", b"1")
+    with contextlib.closing(sqlite3.connect(place.store)) as db, db:
+        db.executemany("INSERT INTO agentscope_sessions (session_id, state_key, state_data) "
+                       "VALUES (?, ?, ?)",
+                       ((key.split("/")[0], key.split("/", 1)[1][: -len(".json")],
+                         found.data.decode()) for key, found in objects.items()))
+
+
+def test_many_files_take_no_more_memory_than_a_batch_of_them(box):
+    with place_of(box) as place:
+        objects = {}
+        fill(objects, 300, 20)
+        write_rows(place, objects)
+        plan, memory = watched(place, "export", "-n", "--json", "--layout=strands", place.store,
+                               "s3://b")
+        same(len(plan), len(objects), "what it would send")
+        box.note(f"{memory} MiB")
+        if not harness.is_sanitized(box.program):
+            assert memory < 26, f"{memory} MiB"
 
 
 def run_and_cut(place, chance, verb, most):
@@ -1164,12 +1269,7 @@ def test_exports_that_are_cut_off_at_random_complete_each_other(box):
     with place_of(box) as place:
         expected = {}
         fill(expected, cut_sessions(), 20)
-        place.put("first/k.json", b"1")
-        with contextlib.closing(sqlite3.connect(place.store)) as db, db:
-            db.executemany("INSERT INTO agentscope_sessions (session_id, state_key, state_data) "
-                           "VALUES (?, ?, ?)",
-                           ((key.split("/")[0], key.split("/", 1)[1][: -len(".json")],
-                             found.data.decode()) for key, found in expected.items()))
+        write_rows(place, expected)
         cut_and_complete(place, ["export", "--layout=strands", place.store, "s3://b"], "PUT",
                          len(expected))
         same(place.objects() == {key: found.data for key, found in expected.items()}, True,

@@ -283,6 +283,56 @@ def shows(mount, expected, what):
     eventually(lambda: names(mount) == sorted(expected), f"{what}: {expected}")
 
 
+WAITING = {
+    "mysql": "SELECT COUNT(*) FROM information_schema.processlist WHERE db = DATABASE() AND "
+             "(state LIKE 'Waiting for % metadata lock' OR state = 'User lock')",
+    "postgresql": "SELECT COUNT(*) FROM pg_stat_activity WHERE datname = current_database() AND "
+                  "wait_event_type = 'Lock'",
+}
+
+
+def have_one_maker(box, kind):
+    """Triggers that are gone: two mounts find that at once."""
+    table = Table(box, kind)
+    mounts = [box.mount(store=table.base.url) for _ in range(2)]
+    for round_ in range(3):
+        with table.base.connect() as holder, table.base.admin() as other:
+            other.query(TRIGGERS[kind].replace(" ON agent", " ON agentscope.agent"))
+            holder.query("BEGIN")
+            holder.query("SELECT COUNT(*) FROM agentscope_sessions")
+            eventually(lambda: int(other.query(WAITING[kind])[0][0]) >= 2, "both are about to")
+            holder.query("COMMIT")
+        # What comes while there is none is shown, too.
+        table.put(("s", f"k{round_}", 0, "1"))
+        for mount in mounts:
+            shows(mount, [f"s/k{i}.json" for i in range(round_ + 1)], "shown")
+    table.put(("s", "last", 0, "1"))
+    for mount in mounts:
+        shows(mount, ["s/k0.json", "s/k1.json", "s/k2.json", "s/last.json"], "and later ones")
+        assert "after the next mount" not in mount.log(), mount.log()
+        mount.stop()
+
+
+def test_triggers_that_two_mounts_make_on_mariadb_are_made_once(box):
+    have_one_maker(box, "mysql")
+
+
+def test_triggers_that_two_mounts_make_on_postgresql_are_made_once(box):
+    have_one_maker(box, "postgresql")
+
+
+@soak
+def test_what_mariadb_locks_for_long_is_not_made(box):
+    """By somebody else who makes tables."""
+    table = Table(box, "mysql")
+    with table.base.connect() as holder:
+        holder.query("SELECT GET_LOCK(CONCAT('sessfs', MD5(DATABASE())), 0)")
+        refuses_url(box, table.base.url, "for twenty seconds")
+        found = holder.query("SHOW TABLES")
+        same([row[0] for row in found], [b"agentscope_sessions"], "tables")
+    box.mount(store=table.base.url).stop()
+
+
 def is_changed_as_a_whole(box, kind):
     """By statements of which no row tells."""
     table = Table(box, kind)

@@ -424,6 +424,16 @@ Test(text, a_title_is_what_a_person_wrote)
 		     "yes");
 	EXPECT_TITLE("{\"role\":\"user\",\"content\":\"0123456789 0123456789\"}",
 		     "0123456789 012345678...");
+	/* Of pi, with the files that its command names; and of Gemini CLI, as it was typed. */
+	EXPECT_TITLE("{\"role\":\"user\",\"content\":\"<file name=\\\"a\\\">\\nx\\n</file>\\n"
+		     "<file name=\\\"b.png\\\"></file>\\nwhat is it?\"}",
+		     "what is it?");
+	EXPECT_TITLE("{\"role\":\"user\",\"content\":\"<file name= is not closed\"}",
+		     "<file name= is not c...");
+	EXPECT_TITLE(
+		"{\"type\":\"user\",\"id\":\"1\",\"content\":[{\"text\":\"/help, at length\"}],"
+		"\"displayContent\":\"/help\"}",
+		"/help");
 }
 
 Test(text, what_programs_wrote_is_no_title)

@@ -63,14 +63,23 @@ static void meddle(enum moment moment)
 
 static _Thread_local bool committed;
 
+/* Not what the tree writes by itself. */
+static bool takes_changes_in(const struct backend_batch *batch)
+{
+	for (size_t i = 0; i < batch->count; i++)
+		if (batch->ops[i].type == BACKEND_CHANGE_DONE)
+			return true;
+	return false;
+}
+
 static int meddled_commit(struct backend *backend, struct backend_batch *batch, unsigned flags)
 {
 	int r;
 
-	if (backend == neighbour.store) {
+	if (backend == neighbour.store)
 		wait_for_neighbour();
+	if (backend == neighbour.store || !takes_changes_in(batch))
 		return meddler.real->commit(backend, batch, flags);
-	}
 	meddle(BEFORE_COMMIT);
 	r = meddler.real->commit(backend, batch, flags);
 	if (meddler.moment == NEVER && atomic_exchange(&neighbour.is_next, false))

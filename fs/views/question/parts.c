@@ -177,9 +177,9 @@ static bool put_data_url(struct put *put, struct bytes inside)
 
 static void put_blob(struct put *put, struct bytes value, struct bytes kind)
 {
-	static const char *const media[] = { "media_type",    "mediaType", "mimeType",
-					     "mime_type",     "format",	   "source.media_type",
-					     "source.format", NULL };
+	static const char *const media[] = { "media_type",	  "mediaType",	   "mimeType",
+					     "mime_type",	  "mime",	   "format",
+					     "source.media_type", "source.format", NULL };
 	static const char *const names[] = { "name", "filename", "fileName", "title", NULL };
 	static const char *const urls[] = { "image_url.url", "image_url",  "file_data",
 					    "url",	     "source.url", "fileUri",
@@ -360,10 +360,12 @@ static bool put_each(struct put *put, enum part part, struct bytes value, struct
 {
 	struct look look = look_into(value);
 	struct bytes key, element;
-	bool any = false;
+	bool any = false, within = false;
 
 	while (look_next(&look, &key, &element))
-		any |= put_part(put, part, element, kind, by, depth + 1);
+		if (by != BY_USER ||
+		    !person_inserted(look_inside(look_at(element, "text")), &within))
+			any |= put_part(put, part, element, kind, by, depth + 1);
 	return any;
 }
 
@@ -453,8 +455,10 @@ bool parts_put(struct put *put, struct bytes message, enum parts_by by, int skip
 	enum part part = part_typed(message);
 	bool any = false;
 
+	if (!look_is(message, '{'))
+		return part_put(put, PART_SEVERAL, message, by);
 	if (part == PART_CALL || part == PART_RESULT || part == PART_THOUGHT || part == PART_BLOB)
-		return part_put(put, part, message, by);
+		return put_object(put, message, by, 0);
 	if (look_at(message, "arguments").data && look_at(message, "name").data)
 		return part_put(put, PART_CALL, message, by);
 	for (size_t i = 0; i < ARRAY_SIZE(places); i++) {
@@ -497,7 +501,7 @@ bool parts_any(struct bytes message, enum parts_by by)
 bool parts_are_results(struct bytes message)
 {
 	static const char *const says[] = { "content", "parts", NULL };
-	struct look look = look_into(first_of(message, says));
+	struct look look = look_into(look_is(message, '{') ? first_of(message, says) : message);
 	struct bytes key, element;
 	bool any = false;
 
@@ -534,7 +538,8 @@ static struct bytes title_text(struct bytes value)
 struct bytes parts_text(struct bytes message)
 {
 	static const char *const says[] = { "content", "contents", "parts", "text", NULL };
-	struct bytes value = first_of(message, says), key, element, text = title_text(value);
+	struct bytes value = look_is(message, '{') ? first_of(message, says) : message;
+	struct bytes key, element, text = title_text(value);
 	struct look look = look_into(value);
 
 	if (look_is(value, '{'))

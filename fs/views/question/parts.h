@@ -44,4 +44,8 @@ struct bytes parts_text(struct bytes message);
  * their name: without what the client has put around it; no data: it is the client's alone. */
 struct bytes person_text(struct bytes inside);
 
+/* Whether a part of a person's message, by its text, is one of those that a client has put there;
+ * *within: whether the part before it was, and more of them follow. */
+bool person_inserted(struct bytes inside, bool *within);
+
 #endif

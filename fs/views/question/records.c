@@ -68,6 +68,8 @@ static const struct row rows[] = {
 	{ NULL, { "$set" }, PLUMBING, NULL, NULL, 0 },
 	{ NULL, { "$rewindTo" }, PLUMBING, NULL, NULL, 0 },
 	{ "gemini", { "id", "content" }, MESSAGE, "type", NULL, GROWS },
+	/* What was typed, without the files that it names. */
+	{ "user", { "id", "content", "displayContent" }, MESSAGE, "type", "displayContent", 0 },
 	{ "user", { "id", "content" }, MESSAGE, "type", NULL, RESULTS_ARE_PLUMBING },
 	{ "info|warning|error", { "timestamp", "content" }, PLUMBING, NULL, NULL, 0 },
 
@@ -115,10 +117,15 @@ static const struct row rows[] = {
 	{ "config.update", { "type" }, PLUMBING, NULL, NULL, 0 },
 	{ "metadata", { "protocol_version" }, PLUMBING, NULL, NULL, 0 },
 
-	/* OpenCode: a session, its messages, and those of the parts of these that say nothing. */
+	/* OpenCode: a session, its messages, and the parts of these; only what the model says has
+	 * the time that it took. */
 	{ NULL, { "projectID", "directory" }, PLUMBING, NULL, NULL, 0 },
 	{ NULL, { "sessionID", "role", "!content" }, PLUMBING, "role", NULL, 0 },
 	{ "step-start|step-finish|snapshot|patch", { "messageID" }, PLUMBING, NULL, NULL, 0 },
+	{ "text|file", { "messageID", "synthetic=true" }, PLUMBING, NULL, NULL, 0 },
+	{ "text", { "messageID", "time.start" }, MESSAGE, "=assistant", NULL, 0 },
+	{ "text|file", { "messageID", "sessionID" }, MESSAGE, "=user", NULL, 0 },
+	{ "tool|reasoning", { "messageID", "sessionID" }, MESSAGE, "=assistant", NULL, 0 },
 
 	/* Copilot CLI. */
 	{ "user.message", { "data.content" }, MESSAGE, "=user", "data", 0 },
@@ -168,7 +175,15 @@ static const struct bytes client_texts[] = {
 	BYTES("<state_snapshot>"),
 };
 
-/* What they put around the words of a person. */
+/* What they put before the words of a person, once or several times. */
+static const struct {
+	struct bytes first;
+	struct bytes last;
+} prefixes[] = {
+	{ BYTES("<file name="), BYTES("</file>\\n") }, /* pi: files that its command names */
+};
+
+/* What they put around them. */
 static const struct {
 	struct bytes before; /* up to the next '>' */
 	struct bytes behind;
@@ -176,8 +191,28 @@ static const struct {
 	{ BYTES("<user_input"), BYTES("</user_input>") }, /* Cline */
 };
 
+/* Texts with more of the client's between them: files that the words of a person name. */
+static const struct {
+	struct bytes first;
+	struct bytes last;
+} inserts[] = {
+	/* Gemini CLI, Qwen Code */
+	{ BYTES("\\n--- Content from referenced files ---"), BYTES("\\n--- End of content ---") },
+};
+
 struct bytes person_text(struct bytes inside)
 {
+	for (size_t i = 0; i < ARRAY_SIZE(prefixes); i++) {
+		const struct bytes last = prefixes[i].last;
+		const char *end;
+
+		while (bytes_starts_with(inside, prefixes[i].first) &&
+		       (end = memmem(inside.data, inside.size, last.data, last.size))) {
+			end += last.size;
+			inside.size -= (size_t)(end - inside.data);
+			inside.data = end;
+		}
+	}
 	for (size_t i = 0; i < ARRAY_SIZE(client_texts); i++)
 		if (bytes_starts_with(inside, client_texts[i]))
 			return bytes_make(NULL, 0);
@@ -192,6 +227,16 @@ struct bytes person_text(struct bytes inside)
 						   (size_t)(end + 1 - inside.data));
 	}
 	return inside;
+}
+
+bool person_inserted(struct bytes inside, bool *within)
+{
+	const bool before = *within;
+
+	for (size_t i = 0; i < ARRAY_SIZE(inserts); i++)
+		if (bytes_starts_with(inside, before ? inserts[i].last : inserts[i].first))
+			*within = !before;
+	return before || *within;
 }
 
 /* ---- Members ---- */
@@ -371,9 +416,6 @@ void record_read(struct bytes line, struct record *ret)
 		.grows = row->flags & GROWS,
 		.message = row->message ? member_at(&members, bytes_str(row->message)) : line,
 	};
-	/* A text, which is a part of the record. */
-	if (look_is(ret->message, '"'))
-		ret->message = line;
 	if (row->role)
 		set_role(ret, *row->role == '=' ?
 				      bytes_str(row->role + 1) :
