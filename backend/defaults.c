@@ -109,6 +109,8 @@ const struct backend_upkeep default_upkeep = {
 
 ANSWER(int, past_list, 0, struct backend_snapshot *snapshot, const struct backend_past_key *key,
        int64_t after, backend_past_fn *fn, void *arg)
+ANSWER(int, past_times, 0, struct backend_snapshot *snapshot, const struct backend_past_key *key,
+       int64_t after, backend_past_fn *fn, void *arg)
 ANSWER(int, past_read, 0, struct backend_snapshot *snapshot, const struct backend_past_key *key,
        int64_t first, int64_t last, bool back, backend_row_time_fn *fn, void *arg)
 ANSWER(int, past_keys, 0, struct backend_snapshot *snapshot, const struct backend_past_key *after,
@@ -120,6 +122,7 @@ ANSWER(int, hidden_read, 0, struct backend_snapshot *snapshot, uint64_t ino, int
 
 const struct backend_history default_history = {
 	.past_list = past_list,
+	.past_times = past_times,
 	.past_read = past_read,
 	.past_keys = past_keys,
 	.past_size = past_size,

@@ -58,6 +58,11 @@ struct backend_history {
 	int (*past_list)(struct backend *backend, struct backend_snapshot *snapshot,
 			 const struct backend_past_key *key, int64_t after, backend_past_fn *fn,
 			 void *arg);
+	/* Each time of that, the newest first: n says how many records have it, and bytes of how
+	 * many bytes; all else is 0. */
+	int (*past_times)(struct backend *backend, struct backend_snapshot *snapshot,
+			  const struct backend_past_key *key, int64_t after, backend_past_fn *fn,
+			  void *arg);
 	/* The rows among the records from one to another, rising or (with back) falling. */
 	int (*past_read)(struct backend *backend, struct backend_snapshot *snapshot,
 			 const struct backend_past_key *key, int64_t first, int64_t last, bool back,
@@ -76,6 +81,9 @@ struct backend_history {
 int backend_past_list(struct backend *backend, struct backend_snapshot *snapshot,
 		      const struct backend_past_key *key, int64_t after, backend_past_fn *fn,
 		      void *arg);
+int backend_past_times(struct backend *backend, struct backend_snapshot *snapshot,
+		       const struct backend_past_key *key, int64_t after, backend_past_fn *fn,
+		       void *arg);
 int backend_past_read(struct backend *backend, struct backend_snapshot *snapshot,
 		      const struct backend_past_key *key, int64_t first, int64_t last, bool back,
 		      backend_row_time_fn *fn, void *arg);

@@ -125,6 +125,9 @@
 	READ(past_list, (const struct backend_past_key *key, int64_t after, backend_past_fn *fn,   \
 			 void *arg),                                                               \
 	     (key, after, fn, arg))                                                                \
+	READ(past_times, (const struct backend_past_key *key, int64_t after, backend_past_fn *fn,  \
+			  void *arg),                                                              \
+	     (key, after, fn, arg))                                                                \
 	READ(past_read, (const struct backend_past_key *key, int64_t first, int64_t last,          \
 			 bool back, backend_row_time_fn *fn, void *arg),                           \
 	     (key, first, last, back, fn, arg))                                                    \

@@ -176,7 +176,8 @@ static const char *const tables[] = {
 #define NOW_NS "CAST(UNIX_TIMESTAMP(NOW(6)) * 1000000 AS SIGNED) * 1000"
 #define KEEPING(body)                                                                              \
 	"IF NOT NOW(6) <=> @sessfs_at THEN SET @sessfs_at = NOW(6), @sessfs_now = " NOW_NS         \
-	"; IF @sessfs_moment IS NOT NULL THEN SET @sessfs_past = @sessfs_moment; ELSEIF "          \
+	", @sessfs_from = NULL; "                                                                  \
+	"IF @sessfs_moment IS NOT NULL THEN SET @sessfs_past = @sessfs_moment; ELSEIF "            \
 	"@sessfs_past IS NULL OR @sessfs_now - @sessfs_seen NOT BETWEEN 0 AND 100000000 OR "       \
 	"@sessfs_now - @sessfs_past > 5000000000 THEN SET @sessfs_past = @sessfs_now; END IF; "    \
 	"SET @sessfs_seen = @sessfs_now, @sessfs_keeps = @sessfs_past >= 0 AND COALESCE((SELECT "  \
@@ -190,9 +191,24 @@ static const char *const tables[] = {
 	"last_index, pid, bytes, state_data, created_at, updated_at) SELECT " PAST_IDS(            \
 		"OLD") "0, OLD.item_index, OLD.item_index, 0, "                                    \
 		       "COALESCE(OCTET_LENGTH(OLD.state_data), 0), OLD.state_data, "
-#define CAME                                                                                       \
+#define CAME(last)                                                                                 \
 	"INSERT INTO sessfs_past (session_id, state_key, until, what, item_index, last_index, "    \
-	"pid, bytes) VALUES (" PAST_IDS("NEW") "1, NEW.item_index, NEW.item_index, 0, 0)"
+	"pid, bytes) VALUES (" PAST_IDS("NEW") "1, NEW.item_index, " last ", 0, 0)"
+/* From its second row on a statement that appends to a key says so once, of this row and all behind
+ * it.  Rows in front of others say it each for themselves; to look for others costs as much as four
+ * rows, so statements of one row do not.  (A client that sets its clock by "timestamp", and takes
+ * such a statement back, has later ones of the same time seen from their created_at on.) */
+#define NO_INDEX "9223372036854775807"
+#define SAME_KEY "BINARY NEW.session_id = @sessfs_session AND BINARY NEW.state_key = @sessfs_key"
+#define APPENDED                                                                                   \
+	"IF (NEW.item_index >= @sessfs_from AND " SAME_KEY ") IS NOT TRUE THEN "                   \
+	"IF (@sessfs_from IS NOT NULL AND " SAME_KEY ") IS NOT TRUE THEN SET @sessfs_session = "   \
+	"BINARY NEW.session_id, @sessfs_key = BINARY NEW.state_key, @sessfs_from = " NO_INDEX      \
+	", @sessfs_first = TRUE; ELSEIF @sessfs_first THEN SET @sessfs_first = FALSE, "            \
+	"@sessfs_from = IF(EXISTS(SELECT 1 FROM {rows} WHERE session_id = NEW.session_id AND "     \
+	"state_key = NEW.state_key AND item_index > NEW.item_index), " NO_INDEX                    \
+	", NEW.item_index); END IF; " CAME("IF(@sessfs_from = NEW.item_index, " NO_INDEX           \
+					   ", NEW.item_index)") "; END IF"
 #define TRIGGER(name, when, body)                                                                  \
 	"CREATE TRIGGER " name " " when " ON {rows} FOR EACH ROW "                                 \
 	"BEGIN IF @sessfs IS NULL THEN " body "; END IF; END"
@@ -212,10 +228,11 @@ static const char *const tables[] = {
 #define GONE LOG("d", "OLD") "; " KEEPING(WITH_TIMES(KEEP "created_at, updated_at"))
 #define KEEP_TIMES KEEP "@sessfs_created, @sessfs_updated"
 #define CHANGED LOG("u", "NEW") "; " KEEPING(KEEP_TIMES)
-#define MOVED LOG("d", "OLD") "; " LOG("u", "NEW") "; " KEEPING(KEEP_TIMES "; " CAME)
+#define MOVED                                                                                      \
+	LOG("d", "OLD") "; " LOG("u", "NEW") "; " KEEPING(KEEP_TIMES "; " CAME("NEW.item_index"))
 
 static const char *const triggers[] = {
-	TRIGGER("sessfs_row_insert", "AFTER INSERT", LOG("i", "NEW") "; " KEEPING(CAME)),
+	TRIGGER("sessfs_row_insert", "AFTER INSERT", LOG("i", "NEW") "; " KEEPING(APPENDED)),
 	TRIGGER("sessfs_row_delete", "BEFORE DELETE", GONE),
 	TRIGGER("sessfs_row_before", "BEFORE UPDATE", KEEPING(TIMES)),
 	TRIGGER("sessfs_row_update", "AFTER UPDATE",

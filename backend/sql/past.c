@@ -229,8 +229,8 @@ int sql_past_apply(struct sql_packet *packet, const struct backend_op *op,
 	case BACKEND_PAST_MERGE:
 		say_times(packet, SQL_PAST_MERGED, op);
 		say_times(packet, SQL_PAST_UNMERGED, op);
-		say_times(packet, SQL_PAST_MERGE, op);
 		say_times(packet, SQL_PAST_DOUBLES, op);
+		say_times(packet, SQL_PAST_MERGE, op);
 		return 0;
 	case BACKEND_PAST_FORGET:
 		say_forget(packet, op);
@@ -242,15 +242,15 @@ int sql_past_apply(struct sql_packet *packet, const struct backend_op *op,
 
 /* ---- Reading ---- */
 
-int sql_past_list(struct backend *backend, struct backend_snapshot *snapshot,
-		  const struct backend_past_key *key, int64_t after, backend_past_fn *fn, void *arg)
+static int list_past(struct backend_snapshot *snapshot, enum sql_text text,
+		     const struct backend_past_key *key, int64_t after, backend_past_fn *fn,
+		     void *arg)
 {
 	struct sql_cursor cursor =
-		sql_cursor_open(snapshot, SQL_PAST_LIST,
+		sql_cursor_open(snapshot, text,
 				SQL_VALUES(sql_id(key->ino), sql_blob(given(key->session)),
 					   sql_blob(given(key->key)), sql_number(after)));
 
-	(void)backend;
 	while (sql_cursor_next(&cursor)) {
 		const struct backend_past past = {
 			.n = sql_cursor_number(&cursor, 0),
@@ -266,6 +266,21 @@ int sql_past_list(struct backend *backend, struct backend_snapshot *snapshot,
 		cursor.r = fn(arg, &past);
 	}
 	return MIN(sql_cursor_end(&cursor), 0);
+}
+
+int sql_past_list(struct backend *backend, struct backend_snapshot *snapshot,
+		  const struct backend_past_key *key, int64_t after, backend_past_fn *fn, void *arg)
+{
+	(void)backend;
+	return list_past(snapshot, SQL_PAST_LIST, key, after, fn, arg);
+}
+
+int sql_past_times(struct backend *backend, struct backend_snapshot *snapshot,
+		   const struct backend_past_key *key, int64_t after, backend_past_fn *fn,
+		   void *arg)
+{
+	(void)backend;
+	return list_past(snapshot, SQL_PAST_TIMES, key, after, fn, arg);
 }
 
 struct timing {

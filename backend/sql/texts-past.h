@@ -60,12 +60,13 @@ SQL(SQL_PAST_MERGED, "INSERT INTO sessfs_past (ino, session_id, state_key, until
 SQL(SQL_PAST_UNMERGED, "DELETE FROM sessfs_past WHERE " PAST_OF " AND until BETWEEN ?4 AND ?5 AND "
 	"what = 3 AND n < (SELECT newest FROM (SELECT MAX(n) AS newest FROM sessfs_past WHERE "
 	PAST_OF " AND what = 3) x)")
-SQL(SQL_PAST_MERGE, "UPDATE sessfs_past SET until = ?5 WHERE " PAST_OF " AND until BETWEEN ?4 AND "
-	"?5 AND what <> 3")
+SQL(SQL_PAST_MERGE, "UPDATE sessfs_past SET until = ?5 WHERE " PAST_OF " AND until >= ?4 AND until "
+	"< ?5 AND what <> 3")
 SQL(SQL_PAST_DOUBLES, "DELETE FROM sessfs_past WHERE n IN (SELECT n FROM (SELECT n, ROW_NUMBER() "
 	"OVER (PARTITION BY item_index ORDER BY n) AS place FROM sessfs_past WHERE " PAST_OF " AND "
-	"until = ?5 AND what = 0) x WHERE place > 1) AND (SELECT moved FROM (SELECT COUNT(*) AS "
-	"moved FROM sessfs_past WHERE " PAST_OF " AND until = ?5 AND what = 2) y) = 0")
+	"until BETWEEN ?4 AND ?5 AND what = 0) x WHERE place > 1) AND (SELECT moved FROM (SELECT "
+	"COUNT(*) AS moved FROM sessfs_past WHERE " PAST_OF " AND until BETWEEN ?4 AND ?5 AND "
+	"what = 2) y) = 0")
 SQL(SQL_PAST_DROPPED, "INSERT INTO sessfs_past (ino, session_id, state_key, until, what, "
 	"item_index, last_index, pid, bytes) SELECT ?1, ?2, ?3, ?4 + 1, 3, {lowest}, ?4, ?5, 0 "
 	"FROM (SELECT COUNT(*) AS known FROM sessfs_past WHERE " PAST_OF " AND until <= ?4) x "
@@ -73,6 +74,8 @@ SQL(SQL_PAST_DROPPED, "INSERT INTO sessfs_past (ino, session_id, state_key, unti
 
 SQL(SQL_PAST_LIST, "SELECT n, what, item_index, last_index, until, pid, bytes, " KEPT("created_at")
 	" FROM sessfs_past WHERE " PAST_OF " AND until > ?4 ORDER BY n DESC")
+SQL(SQL_PAST_TIMES, "SELECT COUNT(*), 0, 0, 0, until, 0, SUM(bytes), NULL FROM sessfs_past WHERE "
+	PAST_OF " AND until > ?4 GROUP BY until ORDER BY until DESC")
 SQL(SQL_PAST_READ, "SELECT n, state_data, " KEPT_TIMES " FROM sessfs_past WHERE n >= ?1 AND n <= "
 	"?6 AND session_id = ?4 AND state_key = ?5 AND what = 0 ORDER BY n LIMIT ?3")
 SQL(SQL_PAST_READ_BACK, "SELECT n, state_data, " KEPT_TIMES " FROM sessfs_past WHERE n <= ?1 AND "

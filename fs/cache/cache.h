@@ -130,7 +130,7 @@ void face_published(const struct writing *writing);
 /* After an append, the kernel guesses that the file ends at guess, and it ends at end. */
 void face_guessed(struct face *face, uint64_t guess, uint64_t end);
 /* As face_for_open(), when the answer has the nodeid: always a free face, if possible. */
-struct face *face_for_create(const struct tree *tree, struct inode *inode, enum face_kind kind);
+struct face *face_for_create(struct tree *tree, struct inode *inode, enum face_kind kind);
 /* Whether the size may be set through this face; if not, the thread is led to another. */
 bool face_for_truncate(struct tree *tree, struct inode *inode, unsigned number, pid_t pid);
 

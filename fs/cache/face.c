@@ -15,8 +15,8 @@ enum { ASKS_OF_MAPPING = 4 };
 
 static const int64_t BRIEF_TIME = 1000000000; /* name_shown() */
 
-/* A face waits so long for a thread that was led to it.  Other programs may take it then; a thread
- * that comes later reads past the page cache what is published. */
+/* A face waits so long for a thread that is to look the name up again, and for one that has done so
+ * until it has opened the face or gone on to other names (again.c). */
 static const int64_t LED_TIME = INT64_C(5) * 1000000000;
 
 bool face_is_fresh(const struct face *face)
@@ -84,14 +84,20 @@ static void led_end(struct led **link)
 	free(led);
 }
 
-static bool face_is_kept(struct inode *inode, const struct face *face, enum face_kind kind,
-			 pid_t pid)
+/* Whether the thread would open the face beside others. */
+static bool led_comes(struct tree *tree, const struct inode *inode, const struct led *led)
+{
+	return tree_opens_again(tree, led->pid, inode_nodeid(inode, led->face->number));
+}
+
+static bool face_is_kept(struct tree *tree, struct inode *inode, const struct face *face,
+			 enum face_kind kind, pid_t pid)
 {
 	struct led **link = &inode->led;
 	int64_t now = inode->led ? tick_now() : 0;
 
 	while (*link) {
-		if ((*link)->until < now) {
+		if ((*link)->until < now && !led_comes(tree, inode, *link)) {
 			led_end(link);
 			continue;
 		}
@@ -141,13 +147,13 @@ static bool face_was_left(const struct inode *inode, const struct face *face)
 }
 
 /* FACE_ASKS: free for both. */
-static bool face_is_free(struct inode *inode, const struct face *face, enum face_kind kind,
-			 pid_t pid)
+static bool face_is_free(struct tree *tree, struct inode *inode, const struct face *face,
+			 enum face_kind kind, pid_t pid)
 {
 	return !face->old && !face_was_left(inode, face) && !face_is_promised(face) &&
 	       (kind == FACE_READ || !face->open[FACE_READ]) &&
 	       (kind == FACE_WRITE || (!face->stale && face_is_sized(face))) &&
-	       !face->open[FACE_WRITE] && !face_is_kept(inode, face, kind, pid);
+	       !face->open[FACE_WRITE] && !face_is_kept(tree, inode, face, kind, pid);
 }
 
 /* Whether it shows the newest content that was published. */
@@ -180,12 +186,13 @@ bool inode_is_pinned(const struct inode *inode)
 
 /* A free face that is pinned, or was when the name was led there, or by which the kernel knows a
  * name that it must look up again; NULL when there is none. */
-static struct face *face_find_pinned(struct inode *inode, enum face_kind kind, pid_t pid)
+static struct face *face_find_pinned(struct tree *tree, struct inode *inode, enum face_kind kind,
+				     pid_t pid)
 {
 	struct face *face = &inode->face;
 
 	while (face && (!face_is_pinned(inode, face) || face->gone ||
-			!face_is_free(inode, face, kind, pid)))
+			!face_is_free(tree, inode, face, kind, pid)))
 		face = face->next;
 	if (face) {
 		face->pinned = true;
@@ -193,21 +200,22 @@ static struct face *face_find_pinned(struct inode *inode, enum face_kind kind, p
 	}
 	face = inode_face(inode, inode->led_to);
 	return (face->pinned || inode->lookup == FACE_NONE) && face_is_held(face) &&
-			       face_is_free(inode, face, kind, pid) ?
+			       face_is_free(tree, inode, face, kind, pid) ?
 		       face :
 		       NULL;
 }
 
 /* A free face: a pinned one, the one that the name leads to, or any, which may be new. */
-static struct face *face_find(struct inode *inode, enum face_kind kind, pid_t pid)
+static struct face *face_find(struct tree *tree, struct inode *inode, enum face_kind kind,
+			      pid_t pid)
 {
-	struct face *face = face_find_pinned(inode, kind, pid);
+	struct face *face = face_find_pinned(tree, inode, kind, pid);
 
 	if (face)
 		return face;
 	if (inode->lookup != FACE_NONE) {
 		face = inode_face(inode, inode->lookup);
-		if (face_is_free(inode, face, kind, pid))
+		if (face_is_free(tree, inode, face, kind, pid))
 			return face;
 	}
 	/* A face may have become old for a thread that was led there and opened another one, or
@@ -217,15 +225,16 @@ static struct face *face_find(struct inode *inode, enum face_kind kind, pid_t pi
 		    !face_is_needed(inode, face))
 			face_renew(face);
 	for (face = &inode->face; face; face = face->next)
-		if (face_is_free(inode, face, kind, pid))
+		if (face_is_free(tree, inode, face, kind, pid))
 			return face;
 	return face_new(inode);
 }
 
 /* Reserve a free face for a thread; NULL when there is none. */
-static struct face *face_lead(struct inode *inode, enum face_kind kind, pid_t pid)
+static struct face *face_lead(struct tree *tree, struct inode *inode, enum face_kind kind,
+			      pid_t pid)
 {
-	struct face *face = face_find(inode, kind, pid);
+	struct face *face = face_find(tree, inode, kind, pid);
 	struct led *led = face ? malloc(sizeof(*led)) : NULL;
 
 	if (!led)
@@ -252,14 +261,14 @@ static struct face *face_of_led(struct tree *tree, struct inode *inode, pid_t pi
 	if (!led && again_get(tree, pid, &again)) {
 		/* A thread that asks for attributes may be about to open the file, and must not get
 		 * ESTALE once more; nor if the name leads to another file at the second lookup. */
-		return face_lead(inode, again.kind, pid);
+		return face_lead(tree, inode, again.kind, pid);
 	}
 	if (!led)
 		return NULL;
 	face = led->face;
 	if (!face->old && !face_was_left(inode, face))
 		return face;
-	found = face_find(inode, led->kind, pid);
+	found = face_find(tree, inode, led->kind, pid);
 	led = *led_find(inode, pid); /* its time may have run out meanwhile */
 	if (found && led)
 		led->face = found;
@@ -276,9 +285,9 @@ static bool face_is_good(const struct inode *inode, const struct face *face, boo
 
 /* A pinned face, the one that the name led to, or a current one.  alone: one that is neither open
  * nor about to be. */
-static struct face *face_newest(struct inode *inode, bool alone)
+static struct face *face_newest(struct tree *tree, struct inode *inode, bool alone)
 {
-	struct face *face = alone ? NULL : face_find_pinned(inode, FACE_WRITE, NOBODY);
+	struct face *face = alone ? NULL : face_find_pinned(tree, inode, FACE_WRITE, NOBODY);
 
 	if (face)
 		return face;
@@ -323,9 +332,9 @@ struct face *face_for_lookup(struct tree *tree, struct inode *inode, pid_t pid)
 	if (!face_is_plain(inode, face)) {
 		face = pid ? face_of_led(tree, inode, pid) : NULL;
 		if (!face)
-			face = face_newest(inode, !pid);
+			face = face_newest(tree, inode, !pid);
 	} else if (face_was_left(inode, face)) {
-		face = face_newest(inode, false);
+		face = face_newest(tree, inode, false);
 	}
 	face->promised = !pid && !face_is_plain(inode, face);
 	if (!S_ISDIR(inode->node.mode))
@@ -377,19 +386,19 @@ struct face *face_for_open(struct tree *tree, struct inode *inode, unsigned numb
 
 	/* We could not recognise the second try of a thread that we cannot see. */
 	if (face_is_plain(inode, face) || !pid || (*led && (*led)->face == face) ||
-	    face_is_free(inode, face, kind, pid) ||
+	    face_is_free(tree, inode, face, kind, pid) ||
 	    tree_opens_again(tree, pid, inode_nodeid(inode, number)))
 		return face;
 	led_end(led);
-	return face_lead(inode, kind, pid) ? NULL : face;
+	return face_lead(tree, inode, kind, pid) ? NULL : face;
 }
 
-struct face *face_for_create(const struct tree *tree, struct inode *inode, enum face_kind kind)
+struct face *face_for_create(struct tree *tree, struct inode *inode, enum face_kind kind)
 {
 	struct face *face = &inode->face;
 
 	if (!face_is_plain(inode, face))
-		face = face_find(inode, kind, NOBODY);
+		face = face_find(tree, inode, kind, NOBODY);
 	if (!face)
 		face = &inode->face;
 	inode->lookup = inode->led_to = face->number;

@@ -16,6 +16,19 @@
 
 static const int64_t MILLISECOND = 1000000;
 
+/* Rows that SQL has inserted; the table's own time of them may have seconds alone. */
+struct came {
+	int64_t time;
+	int64_t first;
+};
+
+struct came_list {
+	struct came *item; /* owned */
+	size_t count;
+	size_t room;
+	size_t next;
+};
+
 struct changes {
 	struct history_change *item;
 	size_t count;
@@ -23,6 +36,8 @@ struct changes {
 	struct bytes key;
 	size_t most;
 	size_t begin; /* of those of this key */
+	/* Of this key: one row each, and first with all behind it; by falling first and time. */
+	struct came_list came, came_on;
 };
 
 /* The change that the key has at this time, to the millisecond: rows have no finer times. */
@@ -51,11 +66,54 @@ static void touch(struct history_change *change, int64_t first, int64_t last)
 	change->last = MAX(change->last, last);
 }
 
+/* Newest first.  Of rows that a newer one has, too, an older one says nothing. */
+static int add_came(struct changes *changes, const struct backend_past *past)
+{
+	const bool on = past->last != past->index;
+	struct came_list *list = on ? &changes->came_on : &changes->came;
+
+	if (on && list->count && list->item[list->count - 1].first <= past->index)
+		return 0;
+	if (ARRAY_ROOM(list->item, list->count, list->room) < 0)
+		return -ENOMEM;
+	list->item[list->count++] = (struct came){ past->until, past->index };
+	return 0;
+}
+
+static int compare_came(const void *a, const void *b)
+{
+	const struct came *x = a, *y = b;
+	int r = (x->first < y->first) - (x->first > y->first);
+
+	return r ? r : (x->time < y->time) - (x->time > y->time);
+}
+
+/* The first one that does not begin behind the row.  Rows are asked for from the last on. */
+static const struct came *next_came(struct came_list *list, int64_t index)
+{
+	while (list->next < list->count && list->item[list->next].first > index)
+		list->next++;
+	return list->next < list->count ? &list->item[list->next] : NULL;
+}
+
+/* When SQL has inserted the row, or one that was there before it, or 0. */
+static int64_t came_at(struct changes *changes, int64_t index)
+{
+	const struct came *one = next_came(&changes->came, index);
+	const struct came *on = next_came(&changes->came_on, index);
+	int64_t time = one && one->first == index ? one->time : 0;
+
+	return on ? MAX(time, on->time) : time;
+}
+
 static int on_past(void *arg, const struct backend_past *past)
 {
 	struct changes *changes = arg;
-	struct history_change *change = change_at(changes, past->until);
+	struct history_change *change;
 
+	if (past->what == PAST_NONE && past->pid == 0)
+		return add_came(changes, past);
+	change = change_at(changes, past->until);
 	if (!change)
 		return -ENOMEM;
 	change->pid = past->pid;
@@ -92,13 +150,16 @@ static int on_past(void *arg, const struct backend_past *past)
 static int on_row(void *arg, int64_t index, struct backend_times times, struct bytes data)
 {
 	struct changes *changes = arg;
-	struct history_change *change = times.created ? change_at(changes, times.created) : NULL;
+	const int64_t came = came_at(changes, index), time = MAX(came, times.created);
+	struct history_change *change;
 
 	(void)data;
-	if (!times.created)
+	if (!time)
 		return 0;
+	change = change_at(changes, time);
 	if (!change)
 		return -ENOMEM;
+	change->pid = time == came ? 0 : change->pid;
 	change->added++;
 	if (change->what == HISTORY_APPEND)
 		touch(change, index, index);
@@ -120,7 +181,11 @@ static int of_key(struct backend *backend, struct backend_snapshot *snapshot, st
 	int r;
 
 	changes->begin = changes->count;
+	changes->came.count = changes->came_on.count = 0;
+	changes->came.next = changes->came_on.next = 0;
 	r = backend_past_list(backend, snapshot, &key, INT64_MIN, on_past, changes);
+	if (changes->came.count)
+		qsort(changes->came.item, changes->came.count, sizeof(struct came), compare_came);
 	return r < 0 ? r :
 		       backend_row_read_times(backend, snapshot, session, changes->key, INT64_MAX,
 					      true, UINT64_MAX, on_row, changes);
@@ -146,6 +211,8 @@ int history_changes(struct backend *backend, struct bytes session, struct bytes 
 		qsort(changes.item, changes.count, sizeof(*changes.item), newest_first);
 	for (size_t i = 0; r == 0 && i < MIN(changes.count, most); i++)
 		r = fn(arg, &changes.item[i]);
+	free(changes.came.item);
+	free(changes.came_on.item);
 	free(changes.item);
 	return MIN(r, 0);
 }

@@ -10,6 +10,10 @@
  * kept.  So what can be seen are states that were there.  Each minute it looks at what has come
  * into an age since, and now and then at all.
  *
+ * A list that is saved all the time may leave millions of rows in a minute, and a commit holds up
+ * all others.  So neighbours become one first, in commits of a few thousand records, round after
+ * round until each part is one change.
+ *
  * Likewise files that were removed: one that was made and removed within one part goes, unless it
  * is the last one of its name.
  *
@@ -35,11 +39,14 @@ static const int64_t hour = 3600 * INT64_C(1000000000);
 enum {
 	SHARE = 4,		/* of the store */
 	SHARE_LEAST = 64 << 20, /* bytes, of a small one */
+	TOGETHER = 4096,	/* records in one commit, unless one change has more */
 };
 
+/* A change. */
 struct kept {
 	int64_t until;
 	uint64_t bytes;
+	uint64_t records;
 };
 
 struct thinning {
@@ -49,6 +56,7 @@ struct thinning {
 	int64_t purge; /* what ended then or before goes */
 	struct backend_past_key key;
 	struct batch batch;
+	uint64_t records; /* that the batch is about */
 	/* Times of changes of a key, the newest first, and the same of all keys. */
 	struct kept *time;
 	size_t count, room;
@@ -93,15 +101,11 @@ static int keep_key(void *arg, const struct backend_past_key *key)
 static int keep_time(void *arg, const struct backend_past *past)
 {
 	struct thinning *thinning = arg;
-	struct kept *last = thinning->count ? &thinning->time[thinning->count - 1] : NULL;
 
-	if (last && last->until == past->until) {
-		last->bytes += past->bytes;
-		return 0;
-	}
 	if (ARRAY_ROOM(thinning->time, thinning->count, thinning->room) < 0)
 		return -ENOMEM;
-	thinning->time[thinning->count++] = (struct kept){ past->until, past->bytes };
+	thinning->time[thinning->count++] =
+		(struct kept){ past->until, past->bytes, (uint64_t)past->n };
 	return 0;
 }
 
@@ -111,30 +115,33 @@ static int64_t part_of(int64_t age)
 	return age < minute ? 0 : age < hour ? minute : age < 24 * hour ? 10 * minute : hour;
 }
 
-static void merge(struct thinning *thinning, int64_t first, int64_t last)
+static int commit(struct thinning *thinning)
 {
-	struct backend_op *op =
-		first < last ? batch_add(&thinning->batch, BACKEND_PAST_MERGE) : NULL;
+	int r = thinning->batch.count ? batch_commit(&thinning->batch, thinning->tree->backend,
+						     BACKEND_ANYWAY | BACKEND_FREES) :
+					thinning->batch.error;
 
-	if (!op)
-		return;
-	op->ino = thinning->key.ino;
-	op->session = thinning->key.session;
-	op->key = thinning->key.key;
-	op->at = first;
-	op->to = last;
+	batch_clear(&thinning->batch);
+	thinning->records = 0;
+	return r;
 }
 
-static void forget(struct thinning *thinning, int64_t until)
+/* From a time to another one, with so many records. */
+static int change_past(struct thinning *thinning, enum backend_op_type type, int64_t at, int64_t to,
+		       uint64_t records)
 {
-	struct backend_op *op = batch_add(&thinning->batch, BACKEND_PAST_FORGET);
+	int r = thinning->records && thinning->records + records > TOGETHER ? commit(thinning) : 0;
+	struct backend_op *op = r == 0 ? batch_add(&thinning->batch, type) : NULL;
 
 	if (!op)
-		return;
+		return r < 0 ? r : -ENOMEM;
 	op->ino = thinning->key.ino;
 	op->session = thinning->key.session;
 	op->key = thinning->key.key;
-	op->at = until;
+	op->at = at;
+	op->to = to;
+	thinning->records += records;
+	return 0;
 }
 
 static int by_time(const void *a, const void *b)
@@ -144,42 +151,60 @@ static int by_time(const void *a, const void *b)
 	return (x->until < y->until) - (x->until > y->until);
 }
 
-static int thin_key(struct thinning *thinning)
+/* What ended at a time or before goes, the oldest first. */
+static int forget(struct thinning *thinning, int64_t until)
 {
-	const struct kept *time;
-	size_t end = 0;
+	uint64_t records = 0;
+	int r = 0;
 
-	if (thinning->count)
-		qsort(thinning->time, thinning->count, sizeof(*thinning->time), by_time);
-	time = thinning->time;
-	for (size_t i = 0; i < thinning->count; i++) {
-		const int64_t part = part_of(thinning->now - time[i].until);
-		const bool more = i + 1 < thinning->count;
+	for (size_t i = thinning->count; r == 0 && i; i--) {
+		const struct kept *kept = &thinning->time[i - 1];
+		const bool last = i == 1 || thinning->time[i - 2].until > until;
 
-		if (time[i].until <= thinning->purge) {
-			forget(thinning, thinning->purge);
+		if (kept->until > until)
 			break;
-		}
-		if (ARRAY_ROOM(thinning->all, thinning->all_count, thinning->all_room) < 0)
-			return -ENOMEM;
-		thinning->all[thinning->all_count++] = time[i];
-		if (more && part && part == part_of(thinning->now - time[i + 1].until) &&
-		    time[i].until / part == time[i + 1].until / part &&
-		    time[i + 1].until > thinning->purge)
+		records += kept->records;
+		if (!last && records + thinning->time[i - 2].records <= TOGETHER)
 			continue;
-		merge(thinning, time[i].until, time[end].until);
-		end = i + 1;
+		r = change_past(thinning, BACKEND_PAST_FORGET, last ? until : kept->until, 0,
+				records);
+		records = 0;
 	}
-	return thinning->batch.error;
+	return r;
 }
 
-static int next_key(struct thinning *thinning, size_t i, const char **names)
+/* Whether a change and the one before it are to count as one. */
+static bool belong_together(const struct thinning *thinning, const struct kept *time)
 {
-	thinning->key.ino = thinning->ino[i];
-	thinning->key.session = bytes_make(*names, thinning->size[2 * i]);
-	thinning->key.key = bytes_make(*names + thinning->size[2 * i], thinning->size[2 * i + 1]);
-	*names += thinning->size[2 * i] + thinning->size[2 * i + 1];
-	return 0;
+	const int64_t part = part_of(thinning->now - time[0].until);
+
+	return part && part == part_of(thinning->now - time[1].until) &&
+	       time[0].until / part == time[1].until / part && time[1].until > thinning->purge;
+}
+
+/* One round: 1 when there is another one. */
+static int thin_round(struct thinning *thinning)
+{
+	const struct kept *time = thinning->time;
+	const size_t count = thinning->count;
+	int more = 0, r = 0;
+
+	for (size_t end = 0, i; r == 0 && end < count && time[end].until > thinning->purge;
+	     end = i + 1) {
+		uint64_t records = time[end].records;
+
+		for (i = end; i + 1 < count && belong_together(thinning, &time[i]); i++) {
+			if (i > end && records + time[i + 1].records > TOGETHER) {
+				more = 1;
+				break;
+			}
+			records += time[i + 1].records;
+		}
+		if (i > end)
+			r = change_past(thinning, BACKEND_PAST_MERGE, time[i].until,
+					time[end].until, records);
+	}
+	return r < 0 ? r : more;
 }
 
 static int read_key(struct thinning *thinning)
@@ -191,20 +216,41 @@ static int read_key(struct thinning *thinning)
 	thinning->count = 0;
 	if (r < 0)
 		return r;
-	r = backend_past_list(backend, snapshot, &thinning->key, thinning->since, keep_time,
-			      thinning);
+	r = backend_past_times(backend, snapshot, &thinning->key, thinning->since, keep_time,
+			       thinning);
 	backend->ops->snapshot_end(backend, snapshot);
 	return r;
 }
 
-static int commit(struct thinning *thinning)
+static int thin_key(struct thinning *thinning)
 {
-	int r = thinning->batch.count ? batch_commit(&thinning->batch, thinning->tree->backend,
-						     BACKEND_ANYWAY | BACKEND_FREES) :
-					0;
+	int r, committed;
 
-	batch_clear(&thinning->batch);
-	return r;
+	do {
+		r = read_key(thinning);
+		if (r == 0)
+			r = thin_round(thinning);
+		committed = commit(thinning);
+		r = r < 0 || committed == 0 ? r : committed;
+	} while (r == 1 && !thinning->tree->stopping);
+	if (r == 0)
+		r = forget(thinning, thinning->purge);
+	for (size_t i = 0; r == 0 && i < thinning->count; i++) {
+		if (thinning->time[i].until <= thinning->purge)
+			break;
+		if (ARRAY_ROOM(thinning->all, thinning->all_count, thinning->all_room) < 0)
+			return -ENOMEM;
+		thinning->all[thinning->all_count++] = thinning->time[i];
+	}
+	return r < 0 ? r : commit(thinning);
+}
+
+static void next_key(struct thinning *thinning, size_t i, const char **names)
+{
+	thinning->key.ino = thinning->ino[i];
+	thinning->key.session = bytes_make(*names, thinning->size[2 * i]);
+	thinning->key.key = bytes_make(*names + thinning->size[2 * i], thinning->size[2 * i + 1]);
+	*names += thinning->size[2 * i] + thinning->size[2 * i + 1];
 }
 
 /* The oldest go, until the rest is small enough: until when. */
@@ -243,21 +289,18 @@ static int thin(struct thinning *thinning, bool whole, uint64_t bytes)
 	int r = find_most(thinning->tree, &most);
 
 	for (size_t i = 0; r == 0 && i < thinning->keys && !thinning->tree->stopping; i++) {
-		r = next_key(thinning, i, &names);
-		if (r == 0)
-			r = read_key(thinning);
-		if (r == 0)
-			r = thin_key(thinning);
-		if (r == 0)
-			r = commit(thinning);
+		next_key(thinning, i, &names);
+		r = thin_key(thinning);
 	}
 	if (r < 0 || !whole || bytes <= most)
 		return r;
 	until = too_old(thinning, most - most / 10);
 	names = thinning->names.data;
 	for (size_t i = 0; r == 0 && i < thinning->keys && until > INT64_MIN; i++) {
-		r = next_key(thinning, i, &names);
-		forget(thinning, until);
+		next_key(thinning, i, &names);
+		r = read_key(thinning);
+		if (r == 0)
+			r = forget(thinning, until);
 		if (r == 0)
 			r = commit(thinning);
 	}

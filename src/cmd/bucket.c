@@ -55,6 +55,7 @@ int cmd_sync_run(struct sync *sync, struct options *options, char **operands, bo
 
 	heap_keep_little();
 	stop_watch();
+	sync->watch |= sync->every > 0;
 	if (bucket_open(operands[1], &sync->where, &bucket) < 0)
 		return CMD_FAILED;
 	/* A server that is away for a while is asked again; before it has answered, no store is

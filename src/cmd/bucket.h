@@ -24,7 +24,7 @@ int cmd_take_style(void *field, const char *value, char **ret_why);
 		  "with a bucket: only sessions with such ids"),                                   \
 		CMD_YES(type, field.watch, "watch", 0, "with a bucket: go on, round after round"), \
 		CMD_VALUE(type, field.every, "every", "AGE", cmd_take_age,                         \
-			  "with --watch: from one round to the next, instead of 5s"),              \
+			  "as --watch, and from one round to the next so long, instead of 5s"),    \
 		CMD_YES(type, field.drop, "delete", 0,                                             \
 			"with a bucket: also delete what an earlier run has brought over and the " \
 			"source has no more"),                                                     \

@@ -102,6 +102,74 @@ EveryStore(history, what_was_never_kept_may_be_forgotten)
 	cr_expect_str_eq(rows_of(backend, S, K), "0=a");
 }
 
+struct times {
+	int64_t until[8];
+	int64_t records[8];
+	uint64_t bytes[8];
+	size_t count;
+};
+
+/* A record, or a time of records. */
+static int add_time(void *arg, const struct backend_past *past)
+{
+	struct times *times = arg;
+	size_t i = 0;
+
+	while (i < times->count && times->until[i] != past->until)
+		i++;
+	cr_assert_lt(i, ARRAY_SIZE(times->until));
+	times->count = MAX(times->count, i + 1);
+	times->until[i] = past->until;
+	times->records[i]++;
+	times->bytes[i] += past->bytes;
+	return 0;
+}
+
+static int add_counted(void *arg, const struct backend_past *past)
+{
+	struct times *times = arg;
+	const size_t i = times->count;
+
+	cr_assert(i == 0 || times->until[i - 1] > past->until);
+	cr_assert_eq(add_time(arg, past), 0);
+	cr_assert_eq(times->count, i + 1);
+	times->records[i] = past->n;
+	return 0;
+}
+
+EveryStore(history, has_times_that_are_those_of_its_records)
+{
+	const struct backend_past_key past = { 0, S, K };
+	struct times listed = { 0 }, counted = { 0 };
+	struct backend_snapshot *snapshot;
+
+	NEEDS_HISTORY(backend);
+	COMMIT(backend, row_insert(S, K, 0, BYTES("a")), row_insert(S, K, 1, BYTES("bc")));
+	moment();
+	COMMIT(backend, row_put(S, K, 0, BYTES("d")), row_put(S, K, 1, BYTES("e")));
+	moment();
+	COMMIT(backend, row_put(S, K, 1, BYTES("f")));
+	moment();
+	snapshot = look(backend);
+	cr_assert_eq(backend_past_list(backend, snapshot, &past, INT64_MIN, add_time, &listed), 0);
+	cr_assert_eq(backend_past_times(backend, snapshot, &past, INT64_MIN, add_counted, &counted),
+		     0);
+	cr_assert_geq(counted.count, 2);
+	cr_assert_eq(counted.count, listed.count);
+	for (size_t i = 0; i < counted.count; i++) {
+		cr_expect_eq(counted.until[i], listed.until[i]);
+		cr_expect_eq(counted.records[i], listed.records[i]);
+		cr_expect_eq(counted.bytes[i], listed.bytes[i]);
+	}
+	/* Behind the last but one. */
+	counted.count = 0;
+	cr_assert_eq(backend_past_times(backend, snapshot, &past, listed.until[1], add_counted,
+					&counted),
+		     0);
+	cr_expect_eq(counted.count, 1);
+	unlook(backend, snapshot);
+}
+
 EveryStore(history, what_was_replaced_is_seen)
 {
 	int64_t empty, first, second;

@@ -131,6 +131,26 @@ def test_a_log_gives_times_that_undo_takes(box):
     same("several" in do(box, "log", mount.store, "demo").stdout.decode(), False, "a log")
 
 
+def test_a_log_says_what_sql_has_appended(box):
+    """The table's own times of such rows have seconds alone."""
+    mount, path = box.session("demo")
+    append(os.path.join(path, "messages.jsonl"), b"".join(LINES[:4]))
+    insert = f"INSERT INTO {TABLE} (session_id, state_key, item_index, state_data) VALUES "
+    for items in ((4, 5, 6), (7,), (-1,), (8,), None, (2,)):
+        time.sleep(2 * PAUSE)
+        if items:
+            mount.sql(insert + ", ".join(f"('demo', 'messages', {item}, '{{}}')" for item in items))
+        else:
+            mount.sql(f"DELETE FROM {TABLE} WHERE item_index = 2")
+    time.sleep(2 * PAUSE)
+    append(os.path.join(path, "messages.jsonl"), LINES[0])
+    found = changes(box, mount.store)
+    same([(item["what"], item["items"], item["added"], item.get("by")) for item in found],
+         [("append", 0, 1, None), ("append", 0, 1, "sql"), ("save", 1, 0, "sql"),
+          *[("append", 0, 1, "sql")] * 3, ("append", 0, 3, "sql"), ("append", 0, 3, None)],
+         "changes")
+
+
 def goes_on(box, mount, *statements):
     """Another program changes the columns of the table: no statement fails, and the past stays."""
     messages = mount.at("demo/messages.jsonl")

@@ -366,7 +366,7 @@ def test_an_import_that_goes_on_knows_what_an_export_has_done_meanwhile(box):
         manager = Manager(place.bucket)
         manager.session("s", 1)
         at = f"session_s/{MESSAGES}/message_0.json"
-        watcher = subprocess.Popen([box.program, "import", "--watch", "--every=1s", place.store,
+        watcher = subprocess.Popen([box.program, "import", "--every=1s", place.store,
                                     "s3://b"], env=place.environment(), stdout=subprocess.PIPE)
         try:
             assert b"3 created" in watcher.stdout.readline(), "the first round"

@@ -8,8 +8,10 @@ game is played on a SQLite file, too.
 """
 
 import contextlib
+import itertools
 import os
 import random
+import re
 import sqlite3
 import sys
 import time
@@ -225,6 +227,69 @@ def test_random_changes_on_mariadb_are_seen_at_each_moment(box):
 def test_random_changes_on_postgresql_are_seen_at_each_moment(box):
     plays(box, "postgresql", 1)
     plays(box, "postgresql", 2)
+
+
+UPSERT = {
+    "sqlite": "ON CONFLICT DO UPDATE SET state_data = excluded.state_data",
+    "mysql": "ON DUPLICATE KEY UPDATE state_data = VALUES(state_data)",
+    "postgresql": "ON CONFLICT (session_id, state_key, item_index) DO UPDATE SET state_data = "
+                  "excluded.state_data",
+}
+
+
+def inserts_many(box, kind):
+    """Statements of many rows, which say of themselves that they were made long ago."""
+    base, [mount] = begin(box, kind)
+    number = itertools.count()
+
+    def insert(*places, behind=""):
+        return ("INSERT INTO agentscope_sessions (session_id, state_key, item_index, state_data, "
+                "created_at) VALUES " + ", ".join(
+                    f"('demo', '{key}', {index}, '{{\"n\": {next(number)}}}', "
+                    "'2001-02-03 04:05:06')" for key, index in places) + f" {behind}")
+
+    def of_a(*indexes, **named):
+        return insert(*(("a", index) for index in indexes), **named)
+
+    remove = "DELETE FROM agentscope_sessions WHERE session_id = 'demo' AND state_key = 'a'"
+    changes_ = [
+        [of_a(0, 1, 2)],
+        [insert(("a", 3), ("b", 0), ("a", 4), ("b", 1))],
+        [of_a(6, 5, 7)],
+        [f"{remove} AND item_index = 1", of_a(1, 8)],
+        [f"{remove} AND item_index IN (1, 2)", of_a(1, 2)],
+        ["BEGIN", of_a(9), "ROLLBACK", of_a(9, 10)],
+        ["BEGIN", "SAVEPOINT one", of_a(11), "ROLLBACK TO SAVEPOINT one", of_a(11, 12), "COMMIT"],
+        [of_a(13, 12, 14, behind=UPSERT[kind])],
+        [of_a(15), f"{remove} AND item_index = 15", of_a(15, 16)],
+        ["BEGIN", remove, of_a(*range(20)), "COMMIT"],
+        [remove, of_a(0, 1)],
+    ]
+    moments = []
+    with base.connect() as client:
+        for statements in changes_:
+            for statement in statements:
+                client.query(statement)
+            time.sleep(PAUSE)
+            last = re.findall(r'{"n": \d+}', " ".join(statements))[-1].encode()
+            eventually(lambda c=last: any(c in content for content in
+                                          tree_of(mount.at("demo")).values()), "the rows")
+            moments.append((moment(), tree_of(mount.at("demo"))))
+    for at, content in moments:
+        same(tree_of(then(mount, at)), content, f"{kind}, at {at}")
+    do(box, "check", base.url)
+
+
+def test_rows_of_one_statement_in_a_file_are_seen_from_when_they_came(box):
+    inserts_many(box, "sqlite")
+
+
+def test_rows_of_one_statement_on_mariadb_are_seen_from_when_they_came(box):
+    inserts_many(box, "mysql")
+
+
+def test_rows_of_one_statement_on_postgresql_are_seen_from_when_they_came(box):
+    inserts_many(box, "postgresql")
 
 
 def stays_open(box, kind):

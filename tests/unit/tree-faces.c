@@ -16,6 +16,7 @@
 #include "fs/inode/reader-snapshot.h"
 #include "fs/tree/tree.h"
 #include "fs/write/handle.h"
+#include "tests/unit/clock.h"
 #include "tests/unit/until.h"
 #include "backend/sqlite/store/store.h"
 #include "tests/unit/world.h"
@@ -509,6 +510,7 @@ EveryStore(faces, of_a_writer_show_no_size_to_a_thread_that_has_only_asked)
 	cr_expect_eq(tree_stat_face(world_tree, inode, 1, READER, &st, &own), 0);
 	cr_expect_eq(st.st_size, 1);
 	/* Nothing waits for it any more. */
+	again_end(world_tree, READER);
 	for (struct led *led = inode->led; led; led = led->next)
 		led->until = 0;
 	second = open_face(inode, 1, O_WRONLY | O_TRUNC, SECOND);
@@ -1826,6 +1828,67 @@ EveryStore(faces, to_which_threads_were_led_in_vain_are_used_again)
 		forget_face(inode, nodeid_face(nodeid));
 	}
 	release(writer);
+	forget(inode);
+}
+
+/* Away from a reader, which is returned. */
+static struct handle *lead_a_writer(struct inode **ret_inode, int flags, unsigned *ret_face)
+{
+	struct handle *reader, *none;
+
+	save("s/l.jsonl", "1\n2\n");
+	*ret_inode = inode_at("s/l.jsonl");
+	reader = open_face(*ret_inode, FACE_ANY, O_RDONLY, SECOND);
+	cr_assert_eq(try_face(*ret_inode, face_of(reader), flags, READER, &none), -ESTALE);
+	*ret_face = face_shown_to(*ret_inode, READER);
+	return reader;
+}
+
+/* The store may be locked, or the machine busy, for as long. */
+EveryStore(faces, to_which_a_thread_is_led_are_kept_for_it_however_late_it_comes)
+{
+	static const int ways[] = { O_WRONLY | O_TRUNC, O_WRONLY | O_APPEND, O_RDWR };
+
+	for (size_t i = 0; i < ARRAY_SIZE(ways); i++) {
+		struct handle *first, *other, *late;
+		struct inode *inode;
+		unsigned face;
+
+		first = lead_a_writer(&inode, ways[i], &face);
+		clock_ahead += 3600;
+		replace("[1, 2, 3]\n[4, 5, 6]\n");
+		other = open_face(inode, face_shown_to(inode, THIRD), O_RDONLY, THIRD);
+		cr_expect_neq(face_of(other), face, "way %zu", i);
+		cr_assert_eq(try_face(inode, face, ways[i], READER, &late), 0);
+		clock_ahead = 0;
+		cr_expect_eq(face_of(late), face);
+		release(late);
+		release(other);
+		release(first);
+		forget(inode);
+	}
+}
+
+/* It goes on to other names. */
+EveryStore(faces, to_which_no_thread_will_come_are_taken_by_others)
+{
+	struct handle *first, *other;
+	struct inode *inode, *another;
+	unsigned face;
+
+	save("s/another.json", "1");
+	another = inode_at("s/another.json");
+	first = lead_a_writer(&inode, O_RDWR, &face);
+	for (int i = 0; i < 20; i++)
+		face_shown_to(another, READER);
+	clock_ahead += 3600;
+	replace("[1, 2, 3]\n[4, 5, 6]\n");
+	other = open_face(inode, face_shown_to(inode, THIRD), O_RDONLY, THIRD);
+	clock_ahead = 0;
+	cr_expect_eq(face_of(other), face);
+	release(other);
+	release(first);
+	forget(another);
 	forget(inode);
 }
 

@@ -140,6 +140,59 @@ Test(history, ends_when_its_time_is_over, .init = begin)
 	world_close();
 }
 
+static const struct backend_ops *under;
+static int most_changes;
+
+static int commit_counted(struct backend *backend, struct backend_batch *batch, unsigned flags)
+{
+	sqlite3 *db = ((struct sqlite *)backend)->writer.db;
+	const int before = sqlite3_total_changes(db);
+	const int r = under->commit(backend, batch, flags);
+
+	most_changes = MAX(most_changes, sqlite3_total_changes(db) - before);
+	return r;
+}
+
+/* Of a list of a hundred lines that is saved seven times a second, all other. */
+Test(history, is_thinned_in_commits_that_hold_up_nobody, .init = begin)
+{
+	enum { LINES = 100, SAVES = 400, BOUND = 10000 };
+	struct backend_ops ops = *world_tree->backend->ops;
+	char sql[600];
+
+	save("s/d.json", "0");
+	snprintf(sql, sizeof(sql),
+		 "WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < %d) "
+		 "INSERT INTO sessfs_past (session_id, state_key, until, what, item_index, "
+		 "last_index, bytes, created_at, state_data) SELECT 's', 'd', %" PRId64
+		 " + i / %d * 140000000, 0, i %% %d, i %% %d, 1, '2001-01-01 00:00:00', i / %d "
+		 "FROM n",
+		 LINES * SAVES - 1, start / 60 / second * 60 * second, LINES, LINES, LINES, LINES);
+	sql_runs("DELETE FROM sessfs_past");
+	sql_runs(sql);
+	under = world_tree->backend->ops;
+	ops.commit = commit_counted;
+	world_tree->backend->ops = &ops;
+	cr_assert_eq(history_thin(world_tree, time_now(), true), 0);
+	world_tree->backend->ops = under;
+	cr_assert_str_eq(sql_asks("SELECT count(*) || ' ' || sum(state_data) FROM sessfs_past "
+				  "WHERE what = 0"),
+			 "100 0");
+	cr_assert_gt(most_changes, 100);
+	cr_assert_lt(most_changes, BOUND, "%d", most_changes);
+	/* What has no time any more goes in the same way. */
+	sql_runs("DELETE FROM sessfs_past");
+	sql_runs(sql);
+	most_changes = 0;
+	world_tree->backend->ops = &ops;
+	cr_assert_eq(history_thin(world_tree, start + 8 * DAY * second, true), 0);
+	world_tree->backend->ops = under;
+	cr_assert_eq(kept(), 0);
+	cr_assert_gt(most_changes, 100);
+	cr_assert_lt(most_changes, BOUND, "%d", most_changes);
+	world_close();
+}
+
 static const struct history_fork whole = { .session = BYTES("s"),
 					   .to = BYTES("new"),
 					   .time = INT64_MAX,

@@ -344,9 +344,9 @@ static int merge(struct sqlite_conn *conn, const struct backend_op *op)
 	if (r == 0)
 		r = run_times(conn, SQL_PAST_UNMERGED, op, &since);
 	if (r == 0)
-		r = run_times(conn, SQL_PAST_MERGE, op, &since);
-	if (r == 0)
 		r = run_times(conn, SQL_PAST_DOUBLES, op, &since);
+	if (r == 0)
+		r = run_times(conn, SQL_PAST_MERGE, op, &since);
 	return r < 0 ? r : note(conn, &key, PAST_MERGED, MIN(since, op->at), op->to, op->to);
 }
 
@@ -402,15 +402,12 @@ static bool has_past(const struct backend *backend)
 	return ((const struct sqlite *)backend)->layout.has_past;
 }
 
-int sqlite_past_list(struct backend *backend, struct backend_snapshot *snapshot,
+static int list_past(struct backend_snapshot *snapshot, enum sqlite_sql sql,
 		     const struct backend_past_key *key, int64_t after, backend_past_fn *fn,
 		     void *arg)
 {
-	struct cursor cursor;
+	struct cursor cursor = open_past(snapshot, sql, key);
 
-	if (!has_past(backend))
-		return 0;
-	cursor = open_past(snapshot, SQL_PAST_LIST, key);
 	cursor_bind_number(&cursor, after);
 	while (cursor_next(&cursor)) {
 		const struct backend_past past = {
@@ -427,6 +424,20 @@ int sqlite_past_list(struct backend *backend, struct backend_snapshot *snapshot,
 		cursor.r = fn(arg, &past);
 	}
 	return cursor_end(&cursor);
+}
+
+int sqlite_past_list(struct backend *backend, struct backend_snapshot *snapshot,
+		     const struct backend_past_key *key, int64_t after, backend_past_fn *fn,
+		     void *arg)
+{
+	return has_past(backend) ? list_past(snapshot, SQL_PAST_LIST, key, after, fn, arg) : 0;
+}
+
+int sqlite_past_times(struct backend *backend, struct backend_snapshot *snapshot,
+		      const struct backend_past_key *key, int64_t after, backend_past_fn *fn,
+		      void *arg)
+{
+	return has_past(backend) ? list_past(snapshot, SQL_PAST_TIMES, key, after, fn, arg) : 0;
 }
 
 static int read_times(struct cursor *cursor, int64_t from, bool back, backend_row_time_fn *fn,

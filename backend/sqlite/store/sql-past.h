@@ -57,13 +57,13 @@ SQL(SQL_PAST_KEEP_LATER, "INSERT INTO sessfs_past (" PAST_COLUMNS ") SELECT " PA
 SQL(SQL_PAST_MOMENT, "INSERT OR REPLACE INTO sessfs_meta (key, value) VALUES ('moment', ?1), "
 	"('moment_pid', ?2)")
 SQL(SQL_PAST_MOMENT_OVER, "DELETE FROM sessfs_meta WHERE key IN ('moment', 'moment_pid')")
-SQL(SQL_PAST_MERGE, "UPDATE sessfs_past SET until = ?5 WHERE " PAST_OF " AND until BETWEEN ?4 AND "
-	"?5")
+SQL(SQL_PAST_MERGE, "UPDATE sessfs_past SET until = ?5 WHERE " PAST_OF " AND until >= ?4 AND until "
+	"< ?5")
 /* Of what counts as one change, the oldest row of an index is what was there before. */
 SQL(SQL_PAST_DOUBLES, "DELETE FROM sessfs_past WHERE n IN (SELECT n FROM (SELECT n, row_number() "
 	"OVER (PARTITION BY item_index ORDER BY n) AS place FROM sessfs_past WHERE " PAST_OF " AND "
-	"until = ?5 AND what = 0) WHERE place > 1) AND NOT EXISTS (SELECT 1 FROM sessfs_past WHERE "
-	PAST_OF " AND until = ?5 AND what = 2) AND ?4 <= ?5")
+	"until BETWEEN ?4 AND ?5 AND what = 0) WHERE place > 1) AND NOT EXISTS (SELECT 1 FROM "
+	"sessfs_past WHERE " PAST_OF " AND until BETWEEN ?4 AND ?5 AND what = 2)")
 SQL(SQL_PAST_MERGED, "SELECT min(item_index) FROM sessfs_past WHERE " PAST_OF " AND until BETWEEN "
 	"?4 AND ?5 AND what = 3")
 SQL(SQL_PAST_UNMERGED, "DELETE FROM sessfs_past WHERE " PAST_OF " AND until BETWEEN ?4 AND ?5 AND "
@@ -74,6 +74,8 @@ SQL(SQL_PAST_SHED, "DELETE FROM sessfs_past WHERE n IN (SELECT n FROM sessfs_pas
 
 SQL(SQL_PAST_LIST, "SELECT n, what, item_index, last_index, until, pid, bytes, created_at FROM "
 	"sessfs_past WHERE " PAST_OF " AND until > ?4 ORDER BY n DESC")
+SQL(SQL_PAST_TIMES, "SELECT count(*), 0, 0, 0, until, 0, sum(bytes), NULL FROM sessfs_past WHERE "
+	PAST_OF " AND until > ?4 GROUP BY until ORDER BY until DESC")
 /* By their numbers, not by the index of the key. */
 #define PAST_SEEN "+ino = ?1 AND +session_id = ?2 AND +state_key = ?3"
 SQL(SQL_PAST_READ, "SELECT n, state_data, created_at, updated_at FROM sessfs_past WHERE n BETWEEN "
