@@ -117,10 +117,11 @@ static int keep_theirs(struct tree *tree, struct view *view, struct orphans *orp
 	return r == -EIO ? 0 : r;
 }
 
-/* A mount has one of them in use, or has not told which it has: they go later. */
-static bool is_needed(int error)
+/* A mount has one of them in use, or has not told which it has; or others have changed something
+ * since they were looked for.  They go later. */
+static bool is_for_later(int error)
 {
-	return error == -EBUSY || error == -EAGAIN;
+	return error == -EBUSY || error == -EAGAIN || error == -ESTALE;
 }
 
 static void emit_delete(const struct backend_node *node, struct batch *batch)
@@ -148,7 +149,8 @@ static int delete_together(struct tree *tree, struct view *view, const struct or
 			emit_delete(node, &batch);
 	}
 	view_end(view);
-	return r < 0 ? r : tree_commit(tree, &batch, BACKEND_ANYWAY | BACKEND_FREES);
+	/* Not if other programs have changed rows of one meanwhile. */
+	return r < 0 ? r : tree_commit(tree, &batch, BACKEND_FREES);
 }
 
 /* On a full disk: one by one, and what is large in parts. */
@@ -173,7 +175,9 @@ static void end_each(struct tree *tree, const struct orphans *orphans)
 	for (size_t i = 0; i < orphans->count; i++) {
 		int r = end_one(tree, &orphans->node[i], orphans->shared);
 
-		if (r < 0 && !is_needed(r))
+		if (is_for_later(r))
+			tree->has_orphans = true;
+		else if (r < 0)
 			log_warning("inode %llu is unlinked, but cannot be deleted (%s); the next "
 				    "mount tries again",
 				    (unsigned long long)orphans->node[i].ino, strerror(-r));
@@ -210,6 +214,8 @@ static int delete_orphans(struct tree *tree, bool opening, bool shared)
 		r = take_rows(&view, &orphans);
 	if (r == 0 && opening)
 		r = keep_theirs(tree, &view, &orphans);
+	else if (orphans.theirs_count)
+		tree->has_orphans = true; /* they go when the rows have another file */
 	if (r < 0)
 		return r == -EROFS ? 0 : r;
 	if (shared && !backend_on_duty(tree->backend))
@@ -226,12 +232,16 @@ int tree_delete_orphans(struct tree *tree, bool opening)
 {
 	int r = delete_orphans(tree, opening, backend_is_shared(tree->backend));
 
-	return is_needed(r) ? 0 : r;
+	if (!is_for_later(r))
+		return r;
+	tree->has_orphans = true;
+	return 0;
 }
 
 int tree_reap_orphans(struct tree *tree)
 {
 	bool shared = backend_is_shared(tree->backend);
+	int r;
 
 	if (!atomic_exchange(&tree->has_orphans, shared) && !shared)
 		return 0;
@@ -244,5 +254,8 @@ int tree_reap_orphans(struct tree *tree)
 	/* So that nobody here comes to need one meanwhile. */
 	WITH_WRITE_LOCK(tree);
 
-	return delete_orphans(tree, false, true);
+	r = delete_orphans(tree, false, true);
+	if (r < 0)
+		tree->has_orphans = true;
+	return r;
 }

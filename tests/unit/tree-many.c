@@ -1750,6 +1750,33 @@ Test(many, rows_of_a_file_that_was_just_unlinked_are_left_to_the_mount_that_has)
 	many_close();
 }
 
+static void add_row(void)
+{
+	sql_adds("2", "3");
+}
+
+/* Who is about to delete it has seen that nobody else has changed the rows. */
+Test(many, rows_that_are_added_while_an_unlinked_file_is_about_to_be_deleted_stay)
+{
+	int64_t unlinked_at;
+	int duty;
+
+	many_open(WORLD_SQLITE, 2);
+	ON(1) duty = backend_on_duty(world_store);
+	ON(!duty) append("s/l.jsonl", "1\n2\n");
+	unlinked_at = tick_now();
+	cr_assert_eq(unlinked("s/l.jsonl"), 0);
+	sql_runs("UPDATE sessfs_node SET ctime = 0 WHERE nlink = 0");
+	many_meanwhile(duty, !duty, add_row);
+	ON(duty) many_reap_here();
+	if (many_forget_meanwhile())
+		cr_assert_gt(tick_now() - unlinked_at, 250000000, "it is not about to be deleted");
+	else
+		cr_expect_str_eq(rows_of("s", "l"), "0=1 1=2 2=3");
+	ON(!duty) cr_expect_str_eq(content_of("s/l.jsonl"), "1\n2\n3\n");
+	many_close();
+}
+
 /* The clock of the mount on duty is ahead: to it a file that was just unlinked is one that nobody
  * ends. */
 static void reap_ahead(void)
