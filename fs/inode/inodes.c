@@ -497,6 +497,9 @@ void inode_forget(struct tree *tree, struct inode *inode, uint64_t count)
 		backend_use(tree->backend, inode->ino, false);
 	if (!inode->node.nlink && !inode->gone && !tree->backend->read_only)
 		inode_delete_orphan(tree, inode);
+	/* The mount that has unlinked it may have been killed before it deleted its rows. */
+	if (inode->gone && inode->orphaned)
+		tree->has_orphans = true;
 	if (inode->left_dir) {
 		quota_left(tree, inode, 0);
 		tree->quota.freed++;

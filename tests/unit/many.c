@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "fs/upkeep/upkeep.h"
+#include "backend/base/log.h"
 
 static struct {
 	struct tree *tree;
@@ -85,6 +86,32 @@ static void hook(int number)
 	mounts[number].hooked = *mounts[number].ops;
 	mounts[number].hooked.commit = hooked_commit;
 	mounts[number].store->ops = &mounts[number].hooked;
+}
+
+static int refuse_commit(struct backend *backend, struct backend_batch *batch, unsigned flags)
+{
+	(void)backend;
+	(void)batch;
+	(void)flags;
+	return -EIO;
+}
+
+static void hear_nothing(int level, const char *sentence)
+{
+	(void)level;
+	(void)sentence;
+}
+
+void many_kill_last(void)
+{
+	const int number = --mount_count;
+
+	cr_assert(number);
+	mounts[number].hooked.commit = refuse_commit;
+	log_set_sink(hear_nothing);
+	tree_close(mounts[number].tree);
+	log_set_sink(NULL);
+	many_use(0);
 }
 
 static void join(int number)

@@ -13,6 +13,9 @@ void many_open(int kind, int count);
 /* As world_close(), of all. */
 void many_close(void);
 void many_use(int number);
+/* The last one ends, and commits nothing any more: as if it had been killed, with nothing of it in
+ * memory but what it leaves to the store.  The first is in use then. */
+void many_kill_last(void);
 /* The next time that a mount is about to commit, something is done on another one before. */
 typedef void many_fn(void);
 void many_meanwhile(int number, int other, many_fn *fn);

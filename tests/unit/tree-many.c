@@ -1777,6 +1777,49 @@ Test(many, rows_that_are_added_while_an_unlinked_file_is_about_to_be_deleted_sta
 	many_close();
 }
 
+/* Mount 1 is killed when it has unlinked a list that mount 0 knows, or has open. */
+static void unlink_and_die(bool opens)
+{
+	struct handle *handle;
+	struct inode *inode;
+
+	many_open(WORLD_SQLITE, 2);
+	ON(1) append("s/l.jsonl", "1\n2\n");
+	ON(0) inode = inode_at("s/l.jsonl");
+	handle = opens ? open_inode(inode, O_RDONLY) : NULL;
+	ON(1) cr_assert_eq(unlinked("s/l.jsonl"), 0);
+	sql_runs("UPDATE sessfs_node SET ctime = 0 WHERE nlink = 0");
+	many_kill_last();
+	for (int i = 0; i < 3; i++) {
+		cr_assert_eq(world_tree->take_in(world_tree), 0);
+		many_reap_here();
+	}
+	cr_expect_eq(many_orphans(), 1);
+	if (handle) {
+		cr_expect_str_eq(read_by(handle), "1\n2\n");
+		close_handle(handle);
+	}
+	forget(inode);
+	/* Threads of the tree may still look at it. */
+	for (int i = 0; i < 1000 && many_orphans(); i++) {
+		usleep(1000);
+		many_reap_here();
+	}
+	cr_expect_eq(many_orphans(), 0);
+	cr_expect_str_eq(rows_of("s", "l"), "");
+	many_close();
+}
+
+Test(many, rows_of_a_mount_that_was_killed_go_when_who_is_left_closes_the_file)
+{
+	unlink_and_die(true);
+}
+
+Test(many, rows_of_a_mount_that_was_killed_go_when_who_is_left_forgets_the_file)
+{
+	unlink_and_die(false);
+}
+
 /* The clock of the mount on duty is ahead: to it a file that was just unlinked is one that nobody
  * ends. */
 static void reap_ahead(void)
