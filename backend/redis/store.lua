@@ -79,6 +79,16 @@ local function number_key(value)
 end
 
 --[ commit read ]
+-- Whether another mount has told that it uses a file; this one knows better what it does.
+local function is_used(keys, mount)
+	for _, key in ipairs(keys) do
+		if sub(key, -8) ~= number_key(tonumber(mount)) then
+			return true
+		end
+	end
+	return false
+end
+
 -- Whether a comes before b, byte by byte, wherever the server runs.
 local function before(a, b)
 	for i = 1, math.min(#a, #b) do
@@ -875,9 +885,9 @@ local function apply(code)
 			shift_file(ino, key, by, bytes)
 		end
 	elseif code == 'u' then
-		-- a file that no mount uses; and each has told so
+		-- a file that no other mount uses; and each has told so
 		local from, to = arg(), arg()
-		if #between(from, to) > 0 then
+		if is_used(between(from, to), ops.mount) then
 			fail('EBUSY')
 		end
 		for mount, value in pairs(ops.mounts()) do
@@ -1260,10 +1270,10 @@ local function file_of(value, lenient)
 	return tail, data and #data <= 65536 and data or false
 end
 
--- Whether no mount has an orphan in use.
+-- Whether no other mount has an orphan in use.
 local function is_reaped(key)
 	local use = 'U' .. sub(key, 2)
-	return not call('ZRANGEBYLEX', ORDER, '[' .. use, '(' .. use .. '\255', 'LIMIT', 0, 1)[1]
+	return not is_used(call('ZRANGEBYLEX', ORDER, '[' .. use, '(' .. use .. '\255'), ARGV[3])
 end
 
 -- A change as the log has it (log_change()), with its name in front.

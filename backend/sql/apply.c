@@ -212,7 +212,8 @@ static int apply_guard(struct sql_packet *packet, const struct backend_op *op,
 	if (applied->shared) {
 		/* Nobody comes to use a file meanwhile (uses.c). */
 		packet_say(packet, -EIO, SQL_STATE_LOCK, SQL_NO_VALUES);
-		packet_say(packet, -EBUSY, SQL_GUARD_USED, SQL_VALUES(sql_id(op->ino)));
+		packet_say(packet, -EBUSY, SQL_GUARD_USED,
+			   SQL_VALUES(sql_id(op->ino), sql_id(store->number)));
 		packet_say(packet, -EAGAIN, SQL_GUARD_TOLD_USES, SQL_VALUES(sql_id(store->number)));
 	}
 	return sql_uses_guard(store, op->ino);

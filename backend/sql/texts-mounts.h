@@ -30,7 +30,7 @@ SQL(SQL_LANE_SET, "UPDATE sessfs_mount SET lane = ?2 WHERE number = ?1")
 SQL(SQL_GUARD_ORPHAN, FAIL_IF("sessfs_node WHERE nlink = 0 AND session_id = ?1 AND state_key = ?2"))
 /* One that was ended may have said so before it knew. */
 SQL(SQL_GUARD_USED, FAIL_IF("sessfs_use WHERE ino = ?1 AND mount IN (SELECT number FROM "
-	"sessfs_mount)"))
+	"sessfs_mount WHERE number <> ?2)"))
 SQL(SQL_GUARD_TOLD_USES, FAIL_IF("sessfs_mount WHERE untold_uses <> 0 AND number <> ?1"))
 SQL(SQL_GUARD_TOLD_LOCKS, FAIL_IF("sessfs_mount WHERE untold_locks <> 0 AND number <> ?1"))
 SQL(SQL_GUARD_LOCK, FAIL_IF("sessfs_lock WHERE ino = ?1 AND mount <> ?2 AND "
@@ -85,7 +85,8 @@ SQL(SQL_USE_DELETE, "DELETE FROM sessfs_use WHERE ino = ?1 AND mount = ?2")
 SQL(SQL_STATE_SHARE, "SELECT guard FROM sessfs_store WHERE id = 1 {shared}")
 SQL(SQL_ORPHAN_LIST, "SELECT " NODE_COLUMNS " FROM sessfs_node n WHERE n.nlink = 0 AND "
 	"n.ino >= ?1 AND n.ino > 0 AND NOT EXISTS (SELECT 1 FROM sessfs_use u WHERE "
-	"u.ino = n.ino AND u.mount IN (SELECT number FROM sessfs_mount)) ORDER BY n.ino LIMIT ?3")
+	"u.ino = n.ino AND u.mount IN (SELECT number FROM sessfs_mount WHERE number <> ?2)) "
+	"ORDER BY n.ino LIMIT ?3")
 SQL(SQL_ORPHAN_FIND, "SELECT " NODE_COLUMNS " FROM sessfs_node n WHERE n.nlink = 0 AND "
 	"n.session_id = ?1 AND n.state_key = ?2 LIMIT 1")
 

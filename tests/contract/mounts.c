@@ -904,6 +904,27 @@ Mounts(a_batch_that_was_not_told_of_a_change_removes_nothing)
 	cr_expect_eq(COMMIT(one, guard_unused(5)), -ESTALE);
 }
 
+/* What it has told while there was another one is true no longer. */
+Mounts(a_mount_that_is_alone_needs_what_it_has_in_use_now)
+{
+	struct backend_node node = plain_node(5);
+
+	look_around(one);
+	look_around(two);
+	cr_assert_eq(COMMIT(two, node_put(&node)), 0);
+	cr_expect_eq(backend_use(two, 5, true), 0);
+	node.nlink = 0;
+	cr_assert_eq(COMMIT(two, node_put(&node)), 0);
+	shut(one);
+	look_around(two);
+	usleep(1500000); /* in which it says that it tells no more */
+	cr_expect_eq(unneeded(two), 0);
+	cr_expect_eq(COMMIT(two, guard_unused(5), node_delete(5)), -EBUSY);
+	backend_use(two, 5, false);
+	cr_expect_eq(unneeded(two), 1);
+	cr_expect_eq(COMMIT(two, guard_unused(5), node_delete(5)), 0);
+}
+
 /* A file loses its name and is deleted by one mount, another one begins to use it, ends that, and
  * hears of what the first has done; each does its own steps in this order. */
 enum race_step { UNLINKS, DELETES, USES, ENDS, HEARS, RACE_STEPS };
