@@ -321,12 +321,16 @@ static int tell_uses(struct redis *store, const uint64_t *inos, size_t count, bo
 	return MIN(redis_status(store, &reply), 0);
 }
 
-/* With telling held: all that is in use is told, and that it is. */
-static int tell_all(struct redis *store)
+/* With telling held: all that is in use is told, and that it is; what was told before is forgotten
+ * if it is stale. */
+static int tell_all(struct redis *store, bool stale)
 {
 	_cleanup_(freep) uint64_t *inos = NULL;
 	size_t count;
-	int r;
+	int r = stale ? beat(store, -1, "1", "-") : 0;
+
+	if (r < 0)
+		return r;
 
 	pthread_mutex_lock(&store->state.lock);
 	count = store->state.uses.count;
@@ -340,21 +344,24 @@ static int tell_all(struct redis *store)
 
 int redis_tell_uses(struct redis *store)
 {
-	bool tell, untell;
+	bool tell, untell, stale;
 	int r = 0;
 
 	pthread_mutex_lock(&store->telling);
 	pthread_mutex_lock(&store->state.lock);
-	tell = store->owner && store->number && store->state.untold && !store->state.alone;
+	stale = store->state.stale;
+	tell = store->owner && store->number && (store->state.untold || stale) &&
+	       !store->state.alone;
 	untell = store->owner && store->number && !store->state.untold && store->state.alone;
 	pthread_mutex_unlock(&store->state.lock);
 	if (tell)
-		r = tell_all(store);
+		r = tell_all(store, stale);
 	else if (untell)
 		r = beat(store, -1, "1", "-");
 	if (r >= 0 && (tell || untell)) {
 		pthread_mutex_lock(&store->state.lock);
 		store->state.untold = untell;
+		store->state.stale = false;
 		pthread_mutex_unlock(&store->state.lock);
 	}
 	pthread_mutex_unlock(&store->telling);
@@ -390,6 +397,11 @@ int redis_use(struct backend *backend, uint64_t ino, bool on)
 	pthread_mutex_unlock(&store->telling);
 	if (r == 0)
 		r = told ? tell_uses(store, &ino, 1, on, on ? (int64_t)store->state.known : -1) : 1;
+	if (!on && r < 0) {
+		pthread_mutex_lock(&store->state.lock);
+		store->state.stale = true;
+		pthread_mutex_unlock(&store->state.lock);
+	}
 	if (!on)
 		return 0;
 	if (r < 0)

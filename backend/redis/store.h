@@ -119,6 +119,7 @@ struct redis {
 		bool stirred, waking;
 		bool holds;    /* locks that are not told */
 		bool untold;   /* others do not know what is in use here */
+		bool stale;    /* they take something to be in use that is so no longer */
 		uint64_t lost; /* the number under which this mount was found to have ended */
 		uint64_t settings;
 		int64_t pending; /* changes in the log, when it was last asked */

@@ -1501,6 +1501,16 @@ local function say_mount(mount, kind, untold, holds, known, owner)
 		milliseconds(), known, owner))
 end
 
+-- The locks (B) that a mount has told, or what is in use (U).
+local function forget_told(mount, letter)
+	for _, key in ipairs(call('ZRANGEBYLEX', ORDER, '[' .. letter, '(' .. letter .. '\255')) do
+		if sub(key, -8) == number_key(tonumber(mount)) then
+			call('ZREM', ORDER, key)
+			call('HDEL', VALUE, key)
+		end
+	end
+end
+
 local function end_mount(mount, state)
 	if call('HDEL', MOUNT, mount) == 1 and sub(state, 1, 1) == 'm' then
 		call('HINCRBY', META, 'mounts', -1)
@@ -1516,15 +1526,8 @@ local function end_mount(mount, state)
 	if turn and string.match(turn, '^%d+') == mount then
 		call('HDEL', META, 'turn')
 	end
-	local suffix = number_key(tonumber(mount))
-	for _, letter in ipairs({ 'B', 'U' }) do
-		for _, key in ipairs(call('ZRANGEBYLEX', ORDER, '[' .. letter, '(' .. letter .. '\255')) do
-			if sub(key, -8) == suffix then
-				call('ZREM', ORDER, key)
-				call('HDEL', VALUE, key)
-			end
-		end
-	end
+	forget_told(mount, 'B')
+	forget_told(mount, 'U')
 end
 
 -- Who there is: number, state and for how many milliseconds he was silent.
@@ -1622,6 +1625,9 @@ local function beat()
 		say_mount(mount, sub(state, 1, 1), untold == '-' and sub(state, 2, 2) or untold,
 			holds == '-' and sub(state, 3, 3) or holds, known,
 			string.match(state, '^%S+ %d+ %d+ (.*)$'))
+	end
+	if untold == '1' then
+		forget_told(mount, 'U')
 	end
 	local list, least = list_mounts(), math.huge
 	for i = 1, #list, 3 do

@@ -117,6 +117,7 @@ struct sql {
 		unsigned turns;	  /* threads that have the turn, which the mount has then */
 		struct uses uses; /* here, */
 		bool untold;	  /* of which the server does not know, as it knows */
+		bool stale_uses;  /* it takes some to be in use that are so no longer */
 		/* The number of this mount when it came to be on duty. */
 		_Atomic uint64_t duty;
 		struct log_pause failing; /* of what goes on by itself */
