@@ -48,9 +48,9 @@
  *   notes.  So a batch is applied only to the state that its caller has seen.
  *
  *   A file that one mount removes may be open on others.  Its node becomes an orphan then, and is
- *   deleted when every mount has digested that and none claims it (orphan_list()).  Removals by
- *   ttl or gc leave open files alone: each mount marks a file as in use before it is opened
- *   (use()), and a batch may depend on no mount using it (BACKEND_UNUSED).
+ *   deleted when no mount has it in use (orphan_list()).  Removals by ttl or gc leave open files
+ *   alone, too: each mount marks a file as in use before it is opened (use()), and a batch may
+ *   depend on no mount using it (BACKEND_UNUSED).
  *
  * Conventions
  *
@@ -240,14 +240,12 @@ enum backend_op_type {
 			       * a stamp of its own that is never pending, for any mount, until the
 			       * key is changed again; not if it has moved on */
 	/* Other mounts. */
-	BACKEND_GUARD,	 /* ino, at: the batch depends on a node, on what it is and where it lies,
+	BACKEND_GUARD, /* ino, at: the batch depends on a node, on what it is and where it lies,
 			  * with at = 1 on everything about it, with BACKEND_UNUSED also on no mount
 			  * having it in use; or, with session and key, on the rows of a key, what
 			  * lies between them and which file has them, and with at = 1 on no orphan
 			  * having it, -EEXIST if one has; with nothing of these on this mount being
 			  * alone, -ESTALE if it is not */
-	BACKEND_CLAIM,	 /* ino: this mount needs an orphan, if it is there still */
-	BACKEND_UNCLAIM, /* ino: and no more */
 	BACKEND_LEASE, /* ino, at, to: so many inode numbers and ids of entries (to) as come behind
 			  * these two (last_ids) are this mount's alone; -ESTALE when others' are */
 	BACKEND_LOCK, /* ino, data, at: what this mount holds of a file is from now on this array of
@@ -364,8 +362,6 @@ enum backend_flags {
 	/* A snapshot that has begun when it is returned, and not with its first read, as with
 	 * BACKEND_AT_ONCE: to ask whether changes wait, or to keep what there is now. */
 	BACKEND_BEGUN = 1 << 5,
-	/* A snapshot for orphan_list(), with BACKEND_ANYWAY. */
-	BACKEND_ORPHANS = 1 << 6,
 	/* A snapshot for lists and sums, with BACKEND_ANYWAY: where a store cannot show a past
 	 * state, each read may be of a later one than the read before.  -ESTALE only in the middle
 	 * of rows that were replaced, and then for these alone. */
@@ -795,8 +791,7 @@ struct backend_shared {
 			 backend_feed_fn *fn, void *arg);
 	/* All up to and with this one is digested. */
 	void (*feed_done)(struct backend *backend, uint64_t n);
-	/* The orphans that every mount knew to be orphans when the snapshot was begun, with
-	 * BACKEND_ORPHANS, and that none claims in it. */
+	/* The orphans that no mount has in use, as far as they have told by now. */
 	int (*orphan_list)(struct backend *backend, struct backend_snapshot *snapshot,
 			   backend_node_fn *fn, void *arg);
 	/* An orphan that has the session and key.  -ENOENT. */

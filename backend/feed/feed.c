@@ -464,8 +464,6 @@ int feed_note(struct feed_notes *notes, const struct feed_state *state, const st
 	case BACKEND_PAST_FORGET:
 	case BACKEND_MARK_PUT: /* it says where a line begins that is there all the same */
 	case BACKEND_GUARD:
-	case BACKEND_CLAIM:
-	case BACKEND_UNCLAIM:
 	case BACKEND_LEASE:
 	case BACKEND_LOCK:
 	case BACKEND_SETTING:

@@ -114,8 +114,6 @@ static void add_op(struct feed_gates *gates, const struct backend_op *op, bool a
 	case BACKEND_ENTRY_DELETE:
 		use_node(gates, op->parent, changed);
 		return;
-	case BACKEND_CLAIM:
-	case BACKEND_UNCLAIM:
 	case BACKEND_LOCK:
 		use_node(gates, op->ino, GATE_WHOLE);
 		return;

@@ -99,8 +99,6 @@ static bool hits(const struct backend_feed *feed, const struct judging *judging)
 		return hits_node(feed, op->ino, judging->append);
 	case BACKEND_CHANGE_DONE:
 	case BACKEND_CHANGE_APART:
-	case BACKEND_CLAIM:
-	case BACKEND_UNCLAIM:
 	case BACKEND_LEASE:
 	case BACKEND_LOCK:
 	case BACKEND_SETTING:
@@ -119,9 +117,7 @@ static int judge_note(void *arg, const struct backend_feed *feed)
 	const struct judging *judging = arg;
 
 	if (feed->what == BACKEND_FEED_ANYTHING)
-		return judging->op->type == BACKEND_CLAIM || judging->op->type == BACKEND_UNCLAIM ||
-				       judging->op->type == BACKEND_LEASE ||
-				       judging->op->type == BACKEND_LOCK ||
+		return judging->op->type == BACKEND_LEASE || judging->op->type == BACKEND_LOCK ||
 				       judging->op->type == BACKEND_SETTING ?
 			       0 :
 			       -ESTALE;

@@ -149,13 +149,8 @@ static int apply_node_put(struct transaction *transaction, const struct backend_
 	_cleanup_(key_done) struct key index = index_key(node);
 	_cleanup_(buf_done) struct buf value = { 0 };
 	const int64_t ino = (int64_t)node->ino;
-	int64_t told = transaction->shared ? (int64_t)transaction->store->last_feed + 1 : 0;
-	const struct map_entry *was = transaction_find(transaction, &orphan);
-	int r;
+	int r = forget_node(transaction, node->ino);
 
-	if (was)
-		told = memory_number(was->value);
-	r = forget_node(transaction, node->ino);
 	if (node->ino > transaction->store->last_ino)
 		transaction->store->last_ino = node->ino;
 	if (r == 0 && (index.buf.size || index.error)) {
@@ -164,7 +159,7 @@ static int apply_node_put(struct transaction *transaction, const struct backend_
 		r = transaction_put(transaction, &index, number_bytes(&ino));
 	}
 	if (r == 0 && node->nlink == 0)
-		r = transaction_put(transaction, &orphan, number_bytes(&told));
+		r = transaction_put(transaction, &orphan, bytes_make(NULL, 0));
 	if (r == 0)
 		r = buf_append(&value, node, sizeof(*node));
 	if (r == 0)
@@ -206,8 +201,8 @@ static int apply_node_set(struct transaction *transaction, const struct backend_
 
 static int apply_node_delete(struct transaction *transaction, const struct backend_op *op)
 {
-	static const enum key_table tables[] = { KEY_XATTR,	 KEY_CHUNK, KEY_PIECE, KEY_MARK,
-						 KEY_MARK_INDEX, KEY_CLAIM, KEY_LOCK };
+	static const enum key_table tables[] = { KEY_XATTR, KEY_CHUNK,	    KEY_PIECE,
+						 KEY_MARK,  KEY_MARK_INDEX, KEY_LOCK };
 	int r = forget_node(transaction, op->ino);
 
 	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(tables); i++) {
@@ -313,19 +308,6 @@ static int apply_range_delete(struct transaction *transaction, const struct back
 	return transaction_erase_range(transaction, &from, &to);
 }
 
-static int apply_claim(struct transaction *transaction, const struct backend_op *op)
-{
-	_cleanup_(key_done) struct key key = key_of_node(KEY_CLAIM, op->ino);
-	struct backend_node node;
-
-	key_add_number(&key, (int64_t)transaction->memory->mount);
-	if (op->type == BACKEND_UNCLAIM)
-		return transaction_erase_key(transaction, &key);
-	if (memory_find_node(transaction->map, op->ino, &node) < 0)
-		return 0;
-	return transaction_put(transaction, &key, bytes_make(NULL, 0));
-}
-
 static int apply_lock(struct transaction *transaction, const struct backend_op *op)
 {
 	_cleanup_(key_done) struct key key = key_of_node(KEY_LOCK, op->ino);
@@ -384,8 +366,6 @@ static const struct recipe recipes[BACKEND_OP_TYPES] = {
 	[BACKEND_MARK_PUT] = { memory_mark_put, false },
 	[BACKEND_MARK_DELETE] = { memory_mark_delete, false },
 	[BACKEND_GUARD] = { apply_guard, false },
-	[BACKEND_CLAIM] = { apply_claim, false },
-	[BACKEND_UNCLAIM] = { apply_claim, false },
 	[BACKEND_LEASE] = { apply_lease, false },
 	[BACKEND_LOCK] = { apply_lock, false },
 	[BACKEND_SETTING] = { apply_setting, false },

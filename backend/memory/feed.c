@@ -291,7 +291,6 @@ void memory_feed_leave(struct memory *memory)
 	struct memory_store *store = memory->store;
 
 	pthread_mutex_lock(&store->commit_lock);
-	erase_where(store, KEY_CLAIM, is_of_mount, memory->mount);
 	erase_where(store, KEY_LOCK, is_of_mount, memory->mount);
 	memory->cursor = UINT64_MAX;
 	trim(store);
@@ -351,27 +350,33 @@ int memory_lock_find(struct backend *backend, struct backend_snapshot *snapshot,
 	return found ? 0 : -ENOENT;
 }
 
-static bool is_claimed(const struct map *map, uint64_t ino)
+/* Under commit_lock. */
+static bool is_in_use(const struct memory *memory, uint64_t ino)
 {
-	struct walk walk = walk_in(map, key_of_node(KEY_CLAIM, ino));
-	bool claimed = walk_next(&walk);
+	bool found = false;
 
-	walk_end(&walk);
-	return claimed;
+	pthread_mutex_lock(&memory->store->map_lock);
+	for (const struct memory *mount = memory->store->first; mount; mount = mount->next)
+		found |= uses_has(&mount->uses, ino);
+	pthread_mutex_unlock(&memory->store->map_lock);
+	return found;
 }
 
 int memory_orphan_list(struct backend *backend, struct backend_snapshot *snapshot,
 		       backend_node_fn *fn, void *arg)
 {
+	struct memory *memory = memory_of(backend);
 	struct walk walk = walk_in(snapshot->map, key_make(KEY_ORPHAN));
 	struct backend_node node;
+	bool used;
 
-	(void)backend;
 	while (walk_next(&walk)) {
 		uint64_t ino = (uint64_t)key_take_number(&walk.rest);
 
-		if (is_claimed(snapshot->map, ino) ||
-		    (uint64_t)memory_number(walk.entry->value) > snapshot->least)
+		pthread_mutex_lock(&memory->store->commit_lock);
+		used = is_in_use(memory, ino);
+		pthread_mutex_unlock(&memory->store->commit_lock);
+		if (used)
 			continue;
 		walk.r = memory_find_node(snapshot->map, ino, &node);
 		if (walk.r == 0)
@@ -406,18 +411,6 @@ int memory_orphan_find(struct backend *backend, struct backend_snapshot *snapsho
 
 	(void)backend;
 	return r < 0 ? r : backend_node_copy(&node, ret_node);
-}
-
-/* Under commit_lock. */
-static bool is_in_use(const struct memory *memory, uint64_t ino)
-{
-	bool found = false;
-
-	pthread_mutex_lock(&memory->store->map_lock);
-	for (const struct memory *mount = memory->store->first; mount; mount = mount->next)
-		found |= uses_has(&mount->uses, ino);
-	pthread_mutex_unlock(&memory->store->map_lock);
-	return found;
 }
 
 int memory_feed_guard(const struct memory *memory, const struct map *map,

@@ -16,7 +16,6 @@
 
 struct backend_snapshot {
 	struct map *map;
-	uint64_t least; /* all other mounts had digested this before */
 };
 
 /* What all mounts of a store have together. */
@@ -72,7 +71,7 @@ bool memory_feed_waits(const struct memory *memory, const struct map *map);
 /* What of BACKEND_GUARD is not judged by notes. */
 int memory_feed_guard(const struct memory *memory, const struct map *map,
 		      const struct backend_op *op, bool shared);
-/* A mount is going: nothing is claimed by it any more. */
+/* A mount is going: nothing is locked by it any more. */
 void memory_feed_leave(struct memory *memory);
 /* Wake the other mounts.  Under map_lock. */
 void memory_feed_wake(const struct memory *memory);

@@ -20,8 +20,7 @@ enum key_table {
 	KEY_NODE = 'N',	      /* ino -> node */
 	KEY_FILE = 'F',	      /* session, key -> ino, of the state file */
 	KEY_SESSION = 'S',    /* session -> ino, of its directory */
-	KEY_ORPHAN = 'O',     /* ino -> number of the note that tells so; 0: none was left */
-	KEY_CLAIM = 'A',      /* ino, mount -> nothing */
+	KEY_ORPHAN = 'O',     /* ino -> nothing */
 	KEY_LOCK = 'B',	      /* ino, mount -> struct backend_lock, several */
 	KEY_FEED = 'D',	      /* number -> a note for other mounts */
 	KEY_ENTRY = 'E',      /* parent, id -> ino, name */

@@ -36,11 +36,7 @@ int memory_snapshot_begin(struct backend *backend, unsigned flags,
 
 	if (!snapshot)
 		return -ENOMEM;
-	snapshot->least = UINT64_MAX;
 	pthread_mutex_lock(&store->map_lock);
-	for (const struct memory *mount = store->first; mount; mount = mount->next)
-		if (mount != memory_of(backend))
-			snapshot->least = MIN(snapshot->least, mount->cursor);
 	snapshot->map = map_ref(store->map);
 	pthread_mutex_unlock(&store->map_lock);
 	if (!(flags & BACKEND_ANYWAY) && memory_feed_waits(memory_of(backend), snapshot->map)) {

@@ -137,17 +137,15 @@ static const char *const tables[] = {
 			     "appender BIGINT NOT NULL DEFAULT 0, "
 			     "appended BIGINT NOT NULL DEFAULT 0"),
 	SQL_MAKE_GATES,
+	/* A program that knows no format cannot join. */
 	TABLE("sessfs_mount", "number BIGINT NOT NULL PRIMARY KEY, guest INT NOT NULL, owner "
-			      "VARCHAR(255), "
-			      "seen_at DATETIME(6) NOT NULL, lane BIGINT NOT NULL DEFAULT 0 "
+			      "VARCHAR(255), seen_at DATETIME(6) NOT NULL, "
+			      "format INT NOT NULL, lane BIGINT NOT NULL DEFAULT 0 "
 			      "COMMENT 'the number of its last transaction', "
 			      "untold_locks INT NOT NULL DEFAULT 0, untold_uses INT NOT NULL "
 			      "DEFAULT 0") " DEFAULT CHARACTER SET utf8mb4",
 	TABLE("sessfs_use", "ino BIGINT NOT NULL, mount BIGINT NOT NULL, PRIMARY KEY (ino, mount), "
 			    "KEY sessfs_use_mount (mount)"),
-	/* mount 0: until all know the transaction n of the mount that is lane. */
-	TABLE("sessfs_claim", "ino BIGINT NOT NULL, mount BIGINT NOT NULL, lane BIGINT NOT NULL, "
-			      "n BIGINT NOT NULL, PRIMARY KEY (ino, mount)"),
 	TABLE("sessfs_lock",
 	      "ino BIGINT NOT NULL, mount BIGINT NOT NULL, item INT NOT NULL, "
 	      "first_byte BIGINT NOT NULL, last_byte BIGINT NOT NULL, pid BIGINT NOT NULL, "

@@ -212,17 +212,14 @@ static const char *const tables[] = {
 			     "appender BIGINT NOT NULL DEFAULT 0, "
 			     "appended BIGINT NOT NULL DEFAULT 0") ROOMY,
 	SQL_MAKE_GATES,
-	/* lane: the number of its last transaction. */
+	/* A program that knows no format cannot join.  lane: the number of its last transaction. */
 	TABLE("sessfs_mount", "number BIGINT NOT NULL PRIMARY KEY, guest INT NOT NULL, "
-			      "owner TEXT, seen_at TIMESTAMPTZ NOT NULL, "
+			      "owner TEXT, seen_at TIMESTAMPTZ NOT NULL, format INT NOT NULL, "
 			      "lane BIGINT NOT NULL DEFAULT 0, "
 			      "untold_locks INT NOT NULL DEFAULT 0, "
 			      "untold_uses INT NOT NULL DEFAULT 0") ROOMY,
 	TABLE("sessfs_use", "ino BIGINT NOT NULL, mount BIGINT NOT NULL, PRIMARY KEY (ino, mount)"),
 	INDEX("sessfs_use_mount", "sessfs_use (mount)"),
-	/* mount 0: until all know the transaction n of the mount that is lane. */
-	TABLE("sessfs_claim", "ino BIGINT NOT NULL, mount BIGINT NOT NULL, lane BIGINT NOT NULL, "
-			      "n BIGINT NOT NULL, PRIMARY KEY (ino, mount)"),
 	TABLE("sessfs_lock", "ino BIGINT NOT NULL, mount BIGINT NOT NULL, item INT NOT NULL, "
 			     "first_byte BIGINT NOT NULL, last_byte BIGINT NOT NULL, "
 			     "pid BIGINT NOT NULL, whole INT NOT NULL, exclusive INT NOT NULL, "

@@ -100,14 +100,13 @@ struct feed_listing {
 	backend_feed_fn *fn;
 	void *arg;
 	uint64_t n;
-	bool removal, loss;
+	bool loss;
 };
 
 static int list_one(void *arg, const struct backend_feed *feed)
 {
-	struct feed_listing *listing = arg;
+	const struct feed_listing *listing = arg;
 
-	listing->removal |= feed->what == BACKEND_FEED_NODE && feed->gone;
 	return listing->loss ? 0 : listing->fn(listing->arg, feed);
 }
 
@@ -150,7 +149,6 @@ int redis_feed_list(struct backend *backend, struct backend_snapshot *snapshot, 
 		r = list_page(backend, snapshot, &listing, &more);
 	pthread_mutex_lock(&store->state.lock);
 	store->state.listed_loss = listing.loss;
-	store->state.listed_removal = listing.removal || listing.loss;
 	pthread_mutex_unlock(&store->state.lock);
 	return MIN(r, 0);
 }
@@ -158,7 +156,6 @@ int redis_feed_list(struct backend *backend, struct backend_snapshot *snapshot, 
 void redis_feed_done(struct backend *backend, uint64_t n)
 {
 	struct redis *store = redis_of(backend);
-	bool tell;
 
 	if (!redis_is_mount(store))
 		return;
@@ -166,9 +163,5 @@ void redis_feed_done(struct backend *backend, uint64_t n)
 	store->state.known = MAX(store->state.known, n);
 	store->state.lost_notes &= !store->state.listed_loss;
 	redis_feed_again(store);
-	tell = store->state.listed_removal;
 	pthread_mutex_unlock(&store->state.lock);
-	/* A removed file goes for good when all know; anything else can wait (watch.c). */
-	if (tell)
-		redis_beat(store, -1);
 }

@@ -52,18 +52,43 @@ void redis_set_alone(struct redis *store, bool alone)
 	pthread_mutex_unlock(&store->state.lock);
 }
 
+static int take_chance(uint64_t *ret_chance)
+{
+	if (getrandom(ret_chance, sizeof(*ret_chance), 0) != sizeof(*ret_chance))
+		return -EIO;
+	*ret_chance >>= CHANCE_SHIFT;
+	return 0;
+}
+
+int redis_bring_forward(struct redis *store, char **ret_why)
+{
+	_cleanup_(reply_done) struct reply reply = { 0 };
+	uint64_t chance;
+	int r = take_chance(&chance);
+
+	if (r == 0)
+		r = mounts_call(store, &reply, "forward #o #a",
+				OP(.offset = chance, .at = REDIS_LEASE_MS));
+	if (r == 0 && reply_is(reply_at(&reply, 0), "BUSY"))
+		return str_explain(ret_why, -EBUSY,
+				   "%s is mounted by an older sessfs; unmount it, and mount it by "
+				   "this one then",
+				   store->place);
+	return r < 0 ? r : redis_status(store, &reply);
+}
+
 /* alone: "0" with others, "1" not, "2" not, but those that are silent go. */
 static int join(struct redis *store, const char *alone, struct reply *ret_reply)
 {
 	uint64_t chance;
+	int r = take_chance(&chance);
 
-	if (getrandom(&chance, sizeof(chance), 0) != sizeof(chance))
-		return -EIO;
-	return mounts_call(store, ret_reply,
-			   store->owner ? "join m 1 $n #a $d #o" : "join g 1 $n #a $d #o",
-			   OP(.name = bytes_str(alone), .at = REDIS_LEASE_MS,
-			      .data = bytes_str(store->owner ? store->owner : ""),
-			      .offset = chance >> CHANCE_SHIFT));
+	return r < 0 ? r :
+		       mounts_call(store, ret_reply,
+				   store->owner ? "join m 1 $n #a $d #o" : "join g 1 $n #a $d #o",
+				   OP(.name = bytes_str(alone), .at = REDIS_LEASE_MS,
+				      .data = bytes_str(store->owner ? store->owner : ""),
+				      .offset = chance));
 }
 
 static int become(struct redis *store, const struct reply *reply, bool again)
@@ -296,12 +321,16 @@ static int tell_uses(struct redis *store, const uint64_t *inos, size_t count, bo
 	return MIN(redis_status(store, &reply), 0);
 }
 
-/* With telling held: all that is in use is told, and that it is. */
-static int tell_all(struct redis *store)
+/* With telling held: all that is in use is told, and that it is; what was told before is forgotten
+ * if it is stale. */
+static int tell_all(struct redis *store, bool stale)
 {
 	_cleanup_(freep) uint64_t *inos = NULL;
 	size_t count;
-	int r;
+	int r = stale ? beat(store, -1, "1", "-") : 0;
+
+	if (r < 0)
+		return r;
 
 	pthread_mutex_lock(&store->state.lock);
 	count = store->state.uses.count;
@@ -315,21 +344,24 @@ static int tell_all(struct redis *store)
 
 int redis_tell_uses(struct redis *store)
 {
-	bool tell, untell;
+	bool tell, untell, stale;
 	int r = 0;
 
 	pthread_mutex_lock(&store->telling);
 	pthread_mutex_lock(&store->state.lock);
-	tell = store->owner && store->number && store->state.untold && !store->state.alone;
+	stale = store->state.stale;
+	tell = store->owner && store->number && (store->state.untold || stale) &&
+	       !store->state.alone;
 	untell = store->owner && store->number && !store->state.untold && store->state.alone;
 	pthread_mutex_unlock(&store->state.lock);
 	if (tell)
-		r = tell_all(store);
+		r = tell_all(store, stale);
 	else if (untell)
 		r = beat(store, -1, "1", "-");
 	if (r >= 0 && (tell || untell)) {
 		pthread_mutex_lock(&store->state.lock);
 		store->state.untold = untell;
+		store->state.stale = false;
 		pthread_mutex_unlock(&store->state.lock);
 	}
 	pthread_mutex_unlock(&store->telling);
@@ -365,6 +397,11 @@ int redis_use(struct backend *backend, uint64_t ino, bool on)
 	pthread_mutex_unlock(&store->telling);
 	if (r == 0)
 		r = told ? tell_uses(store, &ino, 1, on, on ? (int64_t)store->state.known : -1) : 1;
+	if (!on && r < 0) {
+		pthread_mutex_lock(&store->state.lock);
+		store->state.stale = true;
+		pthread_mutex_unlock(&store->state.lock);
+	}
 	if (!on)
 		return 0;
 	if (r < 0)

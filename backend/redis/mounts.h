@@ -10,6 +10,8 @@
 
 #include "backend/redis/store.h"
 
+/* To this format; -EBUSY: mounts of an older program have the store. */
+int redis_bring_forward(struct redis *store, char **ret_why);
 int redis_join(struct redis *store, bool shared, char **ret_why);
 /* If it still is the mount that was ended. */
 int redis_rejoin(struct redis *store, uint64_t number);

@@ -272,8 +272,9 @@ static int ask_format(struct redis *store, struct reply *ret_reply, const char *
 	return redis_ask_words(store, &words, ret_reply);
 }
 
-static int find_store(struct redis *store, const struct backend_options *options, bool *ret_new,
-		      char **ret_why)
+/* *ret_format: 0: there is none yet. */
+static int find_store(struct redis *store, const struct backend_options *options,
+		      int64_t *ret_format, char **ret_why)
 {
 	_cleanup_(reply_done) struct reply reply = { 0 };
 	int r = ask_format(store, &reply, "HGET", NULL);
@@ -281,12 +282,16 @@ static int find_store(struct redis *store, const struct backend_options *options
 
 	if (r < 0)
 		return r;
-	*ret_new = !format;
+	*ret_format = format;
 	if (format > REDIS_FORMAT)
 		return str_explain(
 			ret_why, -EPROTONOSUPPORT,
 			"%s has a store of a newer format (%lld); install a newer sessfs",
 			store->place, (long long)format);
+	if (format && format < REDIS_FORMAT && options->read_only)
+		return str_explain(ret_why, -EROFS,
+				   "%s is a store of an older sessfs; mount it once for writing",
+				   store->place);
 	if (format || (options->create && !options->read_only))
 		return 0;
 	return str_explain(ret_why, -ENOENT,
@@ -300,16 +305,18 @@ static int open_store(struct redis *store, const struct backend_options *options
 	static const char format[] = { '0' + REDIS_FORMAT, '\0' };
 	_cleanup_(reply_done) struct reply reply = { 0 };
 	const bool joins = !options->read_only;
-	bool fresh = false;
+	int64_t found = 0;
 	int r = meet(store, ret_why);
 
 	if (r == 0)
-		r = find_store(store, options, &fresh, ret_why);
+		r = find_store(store, options, &found, ret_why);
+	if (r == 0 && found && found < REDIS_FORMAT)
+		r = redis_bring_forward(store, ret_why);
 	if (r == 0 && joins)
 		r = redis_join(store, options->shared, ret_why);
-	if (r == 0 && fresh)
+	if (r == 0 && !found)
 		r = put_root(store);
-	if (r == 0 && fresh)
+	if (r == 0 && !found)
 		r = ask_format(store, &reply, "HSET", format);
 	if (r == 0)
 		r = redis_watch_start(store, joins && store->owner && store->state.alone);

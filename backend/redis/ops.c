@@ -29,8 +29,6 @@ static const char *const forms[BACKEND_OP_TYPES] = {
 	[BACKEND_MARK_DELETE] = "B =i =o [Mit]",
 	[BACKEND_CHANGE_DONE] = "z @n #a",
 	[BACKEND_CHANGE_APART] = "y @n #a #t",
-	[BACKEND_CLAIM] = "c [Ni] [Aim]",
-	[BACKEND_UNCLAIM] = "D [Aim]",
 	[BACKEND_LEASE] = "l =i =a",
 	[BACKEND_SETTING] = "t [Tn] $d",
 };

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#include "backend/redis/mounts.h"
 #include "backend/redis/read.h"
 
 #include <errno.h>
@@ -112,7 +113,7 @@ int redis_snapshot_begin(struct backend *backend, unsigned flags,
 		return -ENOMEM;
 	snapshot->flags = flags;
 	snapshot->n = -1;
-	if (flags & (BACKEND_BEGUN | BACKEND_AT_ONCE | BACKEND_ORPHANS))
+	if (flags & (BACKEND_BEGUN | BACKEND_AT_ONCE))
 		r = reading_ask(&reading);
 	reading_done(&reading);
 	if (r < 0)
@@ -394,12 +395,27 @@ int redis_node_list(struct backend *backend, struct backend_snapshot *snapshot, 
 	return redis_range(backend, snapshot, &range, tell_node, TELL(node, 0));
 }
 
+struct listing {
+	struct redis *store;
+	backend_node_fn *fn;
+	void *arg;
+};
+
+static int tell_unused(void *arg, const struct backend_node *node)
+{
+	const struct listing *listing = arg;
+
+	return redis_uses_here(listing->store, node->ino) ? 0 : listing->fn(listing->arg, node);
+}
+
 int redis_orphan_list(struct backend *backend, struct backend_snapshot *snapshot,
 		      backend_node_fn *fn, void *arg)
 {
 	const struct range range = { "orphans", "", "[O]", "[O>", 0, { 0 } };
+	struct listing listing = { redis_of(backend), fn, arg };
+	struct told told = { .fn.node = tell_unused, .arg = &listing };
 
-	return redis_range(backend, snapshot, &range, tell_node, TELL(node, 0));
+	return redis_range(backend, snapshot, &range, tell_node, &told);
 }
 
 /* Names of attributes alone, those of settings with their values. */

@@ -55,7 +55,7 @@
 #include "backend/base/log-pause.h"
 
 enum {
-	REDIS_FORMAT = 1,
+	REDIS_FORMAT = 2, /* the one before is brought forward */
 	REDIS_KEYS = 10,
 	REDIS_LANES = 16, /* connections, at most */
 	REDIS_LEASE_MS = 15000,
@@ -114,11 +114,12 @@ struct redis {
 		_Atomic uint64_t seen;	/* notes so far were read, */
 		_Atomic uint64_t known; /* and so far digested; between the two: waiting */
 		struct feed_notes waiting;
-		bool lost_notes, listed_loss, listed_removal;
+		bool lost_notes, listed_loss;
 		_Atomic bool alone;
 		bool stirred, waking;
 		bool holds;    /* locks that are not told */
 		bool untold;   /* others do not know what is in use here */
+		bool stale;    /* they take something to be in use that is so no longer */
 		uint64_t lost; /* the number under which this mount was found to have ended */
 		uint64_t settings;
 		int64_t pending; /* changes in the log, when it was last asked */

@@ -79,6 +79,16 @@ local function number_key(value)
 end
 
 --[ commit read ]
+-- Whether another mount has told that it uses a file; this one knows better what it does.
+local function is_used(keys, mount)
+	for _, key in ipairs(keys) do
+		if sub(key, -8) ~= number_key(tonumber(mount)) then
+			return true
+		end
+	end
+	return false
+end
+
 -- Whether a comes before b, byte by byte, wherever the server runs.
 local function before(a, b)
 	for i = 1, math.min(#a, #b) do
@@ -150,10 +160,8 @@ local function index_of(value)
 	return sub(value, 5, 4 + struct.unpack('>I4', value))
 end
 
--- The note by which others are told that it is an orphan, if it was one.
 local function forget_node(ino)
 	local old = find('N' .. ino)
-	local told = old and find('O' .. ino)
 	if old then
 		put('N' .. ino, false)
 		put('O' .. ino, false)
@@ -162,11 +170,10 @@ local function forget_node(ino)
 			put(index, false)
 		end
 	end
-	return told
 end
 
-local function put_node(ino, value, told)
-	local was = forget_node(ino)
+local function put_node(ino, value)
+	forget_node(ino)
 	local index = index_of(value)
 	local orphan = sub(value, 49 + #index, 52 + #index) == '\0\0\0\0'
 	if index ~= '' and not orphan and find(index) then
@@ -176,7 +183,7 @@ local function put_node(ino, value, told)
 		put(index, ino)
 	end
 	if orphan then
-		put('O' .. ino, was or told)
+		put('O' .. ino, '')
 	end
 	put('N' .. ino, value)
 end
@@ -837,11 +844,11 @@ local function apply(code)
 	elseif code == 'n' then
 		local key, value = arg(), arg()
 		raise('ino', sub(key, 2))
-		put_node(sub(key, 2), value, ops.told)
+		put_node(sub(key, 2), value)
 	elseif code == 'd' then
 		local ino = arg()
 		forget_node(ino)
-		for _, table in ipairs({ 'X', 'C', 'P', 'M', 'I', 'A', 'B' }) do
+		for _, table in ipairs({ 'X', 'C', 'P', 'M', 'I', 'B' }) do
 			for _, key in ipairs(between(table .. ino, table .. ino .. '\255')) do
 				put(key, false)
 			end
@@ -878,9 +885,9 @@ local function apply(code)
 			shift_file(ino, key, by, bytes)
 		end
 	elseif code == 'u' then
-		-- a file that no mount uses; and each has told so
+		-- a file that no other mount uses; and each has told so
 		local from, to = arg(), arg()
-		if #between(from, to) > 0 then
+		if is_used(between(from, to), ops.mount) then
 			fail('EBUSY')
 		end
 		for mount, value in pairs(ops.mounts()) do
@@ -896,11 +903,6 @@ local function apply(code)
 	elseif code == 'j' then
 		if is_shared(false) then
 			fail('ESTALE')
-		end
-	elseif code == 'c' then
-		local node, claim = arg(), arg()
-		if find(node) then
-			put(claim, '')
 		end
 	elseif code == 'l' then
 		local ino, entry, new_ino, new_entry = arg(), arg(), arg(), arg()
@@ -1145,7 +1147,6 @@ local function commit()
 	if not guard_groups(ops.anyway) then
 		return { 'ESTALE' }
 	end
-	ops.told = string.format('%d', shared and tonumber(call('HGET', META, 'n') or '0') + 1 or 0)
 	local total, appended, expected, passed = number(), number(), number(), 0
 	if appended > 0 then
 		local g = numbered[appended]
@@ -1269,22 +1270,10 @@ local function file_of(value, lenient)
 	return tail, data and #data <= 65536 and data or false
 end
 
--- Whether an orphan is known to all other mounts to be one, and claimed by none.
-local least
+-- Whether no other mount has an orphan in use.
 local function is_reaped(key)
-	if not least then
-		least = math.huge
-		local list = call('HGETALL', MOUNT)
-		for i = 1, #list, 2 do
-			local known = string.match(list[i + 1], '^m%S+ %d+ (%d+)')
-			if list[i] ~= ARGV[3] and known then
-				least = math.min(least, tonumber(known))
-			end
-		end
-	end
-	local claim = 'A' .. sub(key, 2)
-	return tonumber(find(key)) <= least and
-		not call('ZRANGEBYLEX', ORDER, '[' .. claim, '(' .. claim .. '\255', 'LIMIT', 0, 1)[1]
+	local use = 'U' .. sub(key, 2)
+	return not is_used(call('ZRANGEBYLEX', ORDER, '[' .. use, '(' .. use .. '\255'), ARGV[3])
 end
 
 -- A change as the log has it (log_change()), with its name in front.
@@ -1512,6 +1501,16 @@ local function say_mount(mount, kind, untold, holds, known, owner)
 		milliseconds(), known, owner))
 end
 
+-- The locks (B) that a mount has told, or what is in use (U).
+local function forget_told(mount, letter)
+	for _, key in ipairs(call('ZRANGEBYLEX', ORDER, '[' .. letter, '(' .. letter .. '\255')) do
+		if sub(key, -8) == number_key(tonumber(mount)) then
+			call('ZREM', ORDER, key)
+			call('HDEL', VALUE, key)
+		end
+	end
+end
+
 local function end_mount(mount, state)
 	if call('HDEL', MOUNT, mount) == 1 and sub(state, 1, 1) == 'm' then
 		call('HINCRBY', META, 'mounts', -1)
@@ -1527,15 +1526,8 @@ local function end_mount(mount, state)
 	if turn and string.match(turn, '^%d+') == mount then
 		call('HDEL', META, 'turn')
 	end
-	local suffix = number_key(tonumber(mount))
-	for _, letter in ipairs({ 'A', 'B', 'U' }) do
-		for _, key in ipairs(call('ZRANGEBYLEX', ORDER, '[' .. letter, '(' .. letter .. '\255')) do
-			if sub(key, -8) == suffix then
-				call('ZREM', ORDER, key)
-				call('HDEL', VALUE, key)
-			end
-		end
-	end
+	forget_told(mount, 'B')
+	forget_told(mount, 'U')
 end
 
 -- Who there is: number, state and for how many milliseconds he was silent.
@@ -1582,6 +1574,29 @@ local function join()
 	return { 'OK', mount, newest, first, born }
 end
 
+-- From the format before, which has claims of removed files.  Its mounts find another store in the
+-- place of theirs.
+local function forward()
+	local chance, lease, list = arg(), number(), list_mounts()
+	if call('HGET', META, 'format') ~= '1' then
+		return { 'OK' }
+	end
+	for i = 1, #list, 3 do
+		if sub(list[i + 1], 1, 1) == 'm' and list[i + 2] < lease then
+			return { 'BUSY' }
+		end
+	end
+	for i = 1, #list, 3 do
+		end_mount(list[i], list[i + 1])
+	end
+	for _, key in ipairs(call('ZRANGEBYLEX', ORDER, '[A', '(A\255')) do
+		call('ZREM', ORDER, key)
+		call('HDEL', VALUE, key)
+	end
+	call('HSET', META, 'format', '2', 'born', chance)
+	return { 'OK' }
+end
+
 local function leave()
 	local mount = arg()
 	local state = call('HGET', MOUNT, mount)
@@ -1610,6 +1625,9 @@ local function beat()
 		say_mount(mount, sub(state, 1, 1), untold == '-' and sub(state, 2, 2) or untold,
 			holds == '-' and sub(state, 3, 3) or holds, known,
 			string.match(state, '^%S+ %d+ %d+ (.*)$'))
+	end
+	if untold == '1' then
+		forget_told(mount, 'U')
 	end
 	local list, least = list_mounts(), math.huge
 	for i = 1, #list, 3 do
@@ -1739,8 +1757,8 @@ local function anew()
 end
 
 --[ mounts ]
-local calls = { join = join, leave = leave, beat = beat, use = use, duty = duty, turn = turn,
-	check = check, prints = prints, members = members, anew = anew }
+local calls = { forward = forward, join = join, leave = leave, beat = beat, use = use,
+	duty = duty, turn = turn, check = check, prints = prints, members = members, anew = anew }
 local ok, found = pcall(calls[ARGV[2]])
 --[ commit ]
 local ok, found = pcall(commit)

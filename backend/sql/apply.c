@@ -27,8 +27,8 @@ struct recipe {
 	apply_fn *apply; /* instead */
 };
 
-static apply_fn apply_shift, apply_node_put, apply_node_set, apply_guard, apply_claim, apply_lease,
-	apply_lock, apply_setting;
+static apply_fn apply_shift, apply_node_put, apply_node_set, apply_guard, apply_lease, apply_lock,
+	apply_setting;
 
 #define ONE(text, fields, rows)                                                                    \
 	{                                                                                          \
@@ -52,8 +52,8 @@ static const struct recipe recipes[BACKEND_OP_TYPES] = {
 	[BACKEND_NODE_SET] = CALL(false, apply_node_set),
 	[BACKEND_NODE_DELETE] = { { SQL_NODE_DELETE, SQL_NODE_XATTRS_DELETE, SQL_NODE_CHUNKS_DELETE,
 				    SQL_NODE_PIECES_DELETE, SQL_NODE_MARKS_DELETE,
-				    SQL_NODE_CLAIMS_DELETE, SQL_NODE_LOCKS_DELETE },
-				  7,
+				    SQL_NODE_LOCKS_DELETE },
+				  6,
 				  "i",
 				  false,
 				  NULL },
@@ -70,8 +70,6 @@ static const struct recipe recipes[BACKEND_OP_TYPES] = {
 	[BACKEND_CHANGE_DONE] = CALL(false, NULL),
 	[BACKEND_CHANGE_APART] = CALL(false, NULL),
 	[BACKEND_GUARD] = CALL(false, apply_guard),
-	[BACKEND_CLAIM] = CALL(false, apply_claim),
-	[BACKEND_UNCLAIM] = CALL(false, apply_claim),
 	[BACKEND_LEASE] = CALL(false, apply_lease),
 	[BACKEND_LOCK] = CALL(false, apply_lock),
 	[BACKEND_SETTING] = CALL(false, apply_setting),
@@ -171,7 +169,6 @@ static int apply_shift(struct sql_packet *packet, const struct backend_op *op,
 	return 0;
 }
 
-/* A removed file goes when all mounts know of its removal: they have digested this transaction. */
 static int apply_node_put(struct sql_packet *packet, const struct backend_op *op,
 			  struct sql_applied *applied)
 {
@@ -190,10 +187,6 @@ static int apply_node_put(struct sql_packet *packet, const struct backend_op *op
 			      sql_blob(node->session), sql_blob(node->key), sql_blob(node->target),
 			      sql_id(node->generation),
 			      sql_blob(slot.size ? buf_bytes(&slot) : (struct bytes){ 0 })));
-	if (!node->nlink && applied->shared)
-		packet_say(packet, -EEXIST, SQL_CLAIM,
-			   SQL_VALUES(sql_id(node->ino), sql_number(0),
-				      sql_id(packet->store->number), sql_number(applied->number)));
 	return r;
 }
 
@@ -229,22 +222,11 @@ static int apply_guard(struct sql_packet *packet, const struct backend_op *op,
 	if (applied->shared) {
 		/* Nobody comes to use a file meanwhile (uses.c). */
 		packet_say(packet, -EIO, SQL_STATE_LOCK, SQL_NO_VALUES);
-		packet_say(packet, -EBUSY, SQL_GUARD_USED, SQL_VALUES(sql_id(op->ino)));
+		packet_say(packet, -EBUSY, SQL_GUARD_USED,
+			   SQL_VALUES(sql_id(op->ino), sql_id(store->number)));
 		packet_say(packet, -EAGAIN, SQL_GUARD_TOLD_USES, SQL_VALUES(sql_id(store->number)));
 	}
 	return sql_uses_guard(store, op->ino);
-}
-
-static int apply_claim(struct sql_packet *packet, const struct backend_op *op,
-		       struct sql_applied *applied)
-{
-	const bool claim = op->type == BACKEND_CLAIM;
-
-	(void)applied;
-	packet_say(packet, -EIO, claim ? SQL_CLAIM : SQL_UNCLAIM,
-		   SQL_VALUES(sql_id(op->ino), sql_id(packet->store->number), sql_number(0),
-			      sql_number(0)));
-	return 0;
 }
 
 static int apply_lease(struct sql_packet *packet, const struct backend_op *op,

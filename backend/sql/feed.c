@@ -195,7 +195,6 @@ struct listing {
 	struct sql_lanes lanes;
 	uint64_t n;
 	bool loss;
-	bool removal; /* a file has gone */
 	backend_feed_fn *fn;
 	void *arg;
 };
@@ -235,7 +234,6 @@ static int list_notes(struct listing *listing, struct sql_answer *notes)
 		struct backend_feed feed = sql_feed_at(columns);
 
 		r = sql_lanes_raise(&listing->lanes, feed.mount, feed.n);
-		listing->removal |= feed.what == BACKEND_FEED_NODE && feed.gone;
 		/* Who digests anything has digested these, too (sql_feed_done()). */
 		if (r < 0 || listing->loss)
 			continue;
@@ -315,7 +313,6 @@ int sql_feed_list(struct backend *backend, struct backend_snapshot *snapshot, ba
 		r = sql_lanes_copy(&listing.lanes, &store->state.listed);
 	store->state.listed_n = listing.n;
 	store->state.listed_loss = listing.loss;
-	store->state.listed_removal = listing.removal || listing.loss;
 	pthread_mutex_unlock(&store->state.lock);
 	sql_lanes_done(&listing.lanes);
 	return r;
@@ -335,7 +332,6 @@ static int wait_for_nothing(struct sql *store)
 void sql_feed_done(struct backend *backend, uint64_t n)
 {
 	struct sql *store = sql_of(backend);
-	bool tell = false;
 
 	if (!sql_is_mount(store))
 		return;
@@ -345,12 +341,8 @@ void sql_feed_done(struct backend *backend, uint64_t n)
 		store->state.lost_notes &= !store->state.listed_loss;
 		store->state.untold_known = true;
 		wait_for_nothing(store);
-		tell = store->state.listed_removal;
 	}
 	pthread_mutex_unlock(&store->state.lock);
-	/* A removed file goes for good when all know; anything else can wait (watch.c). */
-	if (tell)
-		sql_feed_tell(store, NULL);
 }
 
 void sql_feed_lost(struct sql *store)
@@ -481,8 +473,7 @@ int sql_feed_tell(struct sql *store, struct sql_link *link)
 	store->state.untold_known = false;
 	pthread_mutex_unlock(&store->state.lock);
 	if (r == 0 && buf.size)
-		r = link ? sql_ask(store, link, buf_bytes(&buf), NULL) :
-			   sql_aside(store, buf_bytes(&buf), NULL);
+		r = sql_ask(store, link, buf_bytes(&buf), NULL);
 	if (r < 0) {
 		pthread_mutex_lock(&store->state.lock);
 		store->state.untold_known = true;

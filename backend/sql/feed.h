@@ -22,7 +22,7 @@ int sql_others_read(struct sql *store, struct sql_link *link, struct sql_state *
 /* As a mount that has just come, on the writer's connection: nothing has to be read of what was
  * left before. */
 int sql_feed_begin(struct sql *store);
-/* Let other mounts know what this one has digested; on that connection, or aside. */
+/* Let other mounts know what this one has digested. */
 int sql_feed_tell(struct sql *store, struct sql_link *link);
 /* Notes of this mount that all know are of no use, but for what tells what became of the last
  * transaction. */

@@ -3,9 +3,9 @@
  * Which mounts have the store.
  *
  * Each has a row in sessfs_mount that it touches now and then; one that was silent for
- * SQL_LEASE_S by the clock of the server is ended by another, with its locks, its claims and what
- * it has in use, if that one was not silent itself for as long: where the server was away, nobody
- * was heard of.  Who joins ends nobody, and who wants the store for himself alone waits before it
+ * SQL_LEASE_S by the clock of the server is ended by another, with its locks and what it has in
+ * use, if that one was not silent itself for as long: where the server was away, nobody was
+ * heard of.  Who joins ends nobody, and who wants the store for himself alone waits before it
  * does.  Each coming and going moves the epoch of the store, which a mount that is alone names in
  * each transaction: so none takes itself to be alone that is not.  One that was ended has no row,
  * which each transaction needs, and so commits nothing until it has joined again.  A handle
@@ -49,8 +49,8 @@ static int ask_silent(struct sql *store, struct sql_link *link, struct sql_answe
 /* Those of which the numbers are the answer go, in a transaction with the store locked. */
 static int end_listed(struct sql *store, struct sql_link *link, struct sql_answer *answer)
 {
-	static const enum sql_text texts[] = { SQL_MOUNT_LEAVE, SQL_MOUNT_CLAIMS, SQL_MOUNT_LOCKS,
-					       SQL_MOUNT_USES,	SQL_MOUNT_KNOWN,  SQL_MOUNT_GONE };
+	static const enum sql_text texts[] = { SQL_MOUNT_LEAVE, SQL_MOUNT_LOCKS, SQL_MOUNT_USES,
+					       SQL_MOUNT_KNOWN, SQL_MOUNT_GONE };
 	struct bytes columns[SQL_COLUMNS];
 	int r = 0;
 
@@ -159,8 +159,8 @@ static int join(struct sql *store, struct joined *ret_joined)
 	struct sql_answer *answer = NULL;
 	struct bytes columns[SQL_COLUMNS];
 	int r = sql_ask_text(store, link, SQL_MOUNT_JOIN,
-			     SQL_VALUES(sql_number(!owner),
-					sql_text(bytes_str(owner ? owner : ""))),
+			     SQL_VALUES(sql_number(!owner), sql_text(bytes_str(owner ? owner : "")),
+					sql_number(SQL_FORMAT)),
 			     NULL);
 
 	if (r == 0)
@@ -279,8 +279,8 @@ int sql_mounts_rejoin(struct sql *store)
 
 void sql_mounts_leave(struct sql *store)
 {
-	static const enum sql_text texts[] = { SQL_MOUNT_LEAVE, SQL_MOUNT_CLAIMS, SQL_MOUNT_LOCKS,
-					       SQL_MOUNT_USES, SQL_MOUNT_KNOWN };
+	static const enum sql_text texts[] = { SQL_MOUNT_LEAVE, SQL_MOUNT_LOCKS, SQL_MOUNT_USES,
+					       SQL_MOUNT_KNOWN };
 	const struct sql_value number = sql_id(store->number);
 	struct sql_link *link = store->writer.link;
 	int r;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Nodes, what belongs to them, and the rows of a key. */
+#include "backend/sql/mounts.h"
 #include "backend/sql/read.h"
 
 #include <errno.h>
@@ -215,6 +216,7 @@ struct telling {
 	backend_row_time_fn *timed;
 	void *arg;
 	uint64_t parent;
+	struct sql *store;
 };
 
 static int tell_node(void *arg, const struct bytes *columns)
@@ -242,19 +244,29 @@ int sql_node_list(struct backend *backend, struct backend_snapshot *snapshot, ui
 	return sql_cursor_pages(snapshot, &pages);
 }
 
+static int tell_unused(void *arg, const struct bytes *columns)
+{
+	const struct telling *telling = arg;
+	const struct backend_node node = sql_node_at(columns);
+
+	return sql_uses_guard(telling->store, node.ino) < 0 ? 0 :
+							      telling->node(telling->arg, &node);
+}
+
 int sql_orphan_list(struct backend *backend, struct backend_snapshot *snapshot, backend_node_fn *fn,
 		    void *arg)
 {
-	struct telling telling = { .node = fn, .arg = arg };
+	struct sql *store = sql_of(backend);
+	struct telling telling = { .node = fn, .arg = arg, .store = store };
 	struct sql_pages pages = {
 		.text = SQL_ORPHAN_LIST,
+		.values = { sql_id(0), sql_id(store->number) },
 		.count = 3,
 		.next = sql_cursor_rising,
-		.fn = tell_node,
+		.fn = tell_unused,
 		.arg = &telling,
 	};
 
-	(void)backend;
 	return sql_cursor_pages(snapshot, &pages);
 }
 

@@ -310,8 +310,8 @@ static int judge_older_mounts(struct sql *store, char **ret_why)
 		       r;
 }
 
-/* From a format before: what mounts leave for each other is made anew.  The older program finds
- * its tables gone from the first statement on, also one that was stopped meanwhile. */
+/* From a format before: what mounts leave for each other is made anew.  A mount of the older
+ * program that was stopped meanwhile was ended, and cannot join again: it tells no format. */
 static int upgrade_tables(struct sql *store)
 {
 	static const char *const statements[] = {

@@ -24,7 +24,7 @@
 #include "backend/base/log-pause.h"
 
 enum {
-	SQL_FORMAT = 5,	       /* of our tables */
+	SQL_FORMAT = 6,	       /* of our tables */
 	SQL_FORMAT_OLDEST = 2, /* of those that are upgraded */
 	SQL_READERS = 16,      /* connections that the pool keeps */
 	SQL_LEASE_S = 15,      /* that a mount may be silent */
@@ -106,7 +106,6 @@ struct sql {
 		uint64_t listed_n;	 /* the last one, as it was told */
 		bool lost_notes;	 /* some are missing, so anything may have changed */
 		bool listed_loss;
-		bool listed_removal;
 		bool untold_known; /* others do not know how far that is */
 		uint64_t settings;
 		uint64_t turn;
@@ -118,6 +117,7 @@ struct sql {
 		unsigned turns;	  /* threads that have the turn, which the mount has then */
 		struct uses uses; /* here, */
 		bool untold;	  /* of which the server does not know, as it knows */
+		bool stale_uses;  /* it takes some to be in use that are so no longer */
 		/* The number of this mount when it came to be on duty. */
 		_Atomic uint64_t duty;
 		struct log_pause failing; /* of what goes on by itself */

@@ -38,8 +38,8 @@ SQL(SQL_FEED_LIST, "SELECT number, what, ino, flags, first_index, session_id, st
 SQL(SQL_FEED_ENDS, "SELECT epoch, " TURN_NUMBER ", turn, 0, 0, 0, 0, mount, "
 	"(SELECT COUNT(*) FROM sessfs_mount WHERE number = ?1) FROM sessfs_store WHERE id = 1")
 /* Of each mount that has left notes, or is there, so far. */
-#define LANES "(SELECT mount, number FROM sessfs_feed UNION ALL SELECT lane, n FROM sessfs_claim " \
-	"WHERE mount = 0 UNION ALL SELECT number, 0 FROM sessfs_mount WHERE guest = 0) x"
+#define LANES "(SELECT mount, number FROM sessfs_feed UNION ALL SELECT number, 0 FROM " \
+	"sessfs_mount WHERE guest = 0) x"
 SQL(SQL_LANES, "SELECT mount, MAX(number) FROM " LANES " GROUP BY mount")
 /* What mounts have digested, so that others know. */
 SQL(SQL_KNOWN, "INSERT INTO sessfs_known (mount, lane, number) VALUES (?1, ?2, ?3)")

@@ -30,7 +30,7 @@ SQL(SQL_LANE_SET, "UPDATE sessfs_mount SET lane = ?2 WHERE number = ?1")
 SQL(SQL_GUARD_ORPHAN, FAIL_IF("sessfs_node WHERE nlink = 0 AND session_id = ?1 AND state_key = ?2"))
 /* One that was ended may have said so before it knew. */
 SQL(SQL_GUARD_USED, FAIL_IF("sessfs_use WHERE ino = ?1 AND mount IN (SELECT number FROM "
-	"sessfs_mount)"))
+	"sessfs_mount WHERE number <> ?2)"))
 SQL(SQL_GUARD_TOLD_USES, FAIL_IF("sessfs_mount WHERE untold_uses <> 0 AND number <> ?1"))
 SQL(SQL_GUARD_TOLD_LOCKS, FAIL_IF("sessfs_mount WHERE untold_locks <> 0 AND number <> ?1"))
 SQL(SQL_GUARD_LOCK, FAIL_IF("sessfs_lock WHERE ino = ?1 AND mount <> ?2 AND "
@@ -45,14 +45,10 @@ SQL(SQL_LOCK_FIND, "SELECT first_byte, last_byte, pid, whole, exclusive FROM ses
 SQL(SQL_LOCKS_DELETE, "DELETE FROM sessfs_lock WHERE ino = ?1 AND mount = ?2")
 SQL(SQL_LOCK_PUT, "INSERT INTO sessfs_lock (ino, mount, item, first_byte, last_byte, pid, whole, "
 	"exclusive) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)")
-/* Of the mount 0: until all others have digested the transaction ?4 of the mount ?3. */
-SQL(SQL_CLAIM, "INSERT {unless} INTO sessfs_claim (ino, mount, lane, n) SELECT ino, ?2, ?3, ?4 "
-	"FROM sessfs_node WHERE ino = ?1 {there}")
-SQL(SQL_UNCLAIM, "DELETE FROM sessfs_claim WHERE ino = ?1 AND mount = ?2")
 
 /* Mounts. */
-SQL(SQL_MOUNT_JOIN, "INSERT INTO sessfs_mount (number, guest, owner, seen_at) "
-	"SELECT mount + 1, ?1, ?2, {heard} FROM sessfs_store WHERE id = 1")
+SQL(SQL_MOUNT_JOIN, "INSERT INTO sessfs_mount (number, guest, owner, seen_at, format) "
+	"SELECT mount + 1, ?1, ?2, {heard}, ?3 FROM sessfs_store WHERE id = 1")
 SQL(SQL_MOUNT_COUNT, "UPDATE sessfs_store SET mount = mount + 1, epoch = epoch + ?1 WHERE id = 1")
 SQL(SQL_MOUNT_NUMBER, "SELECT epoch, 0, turn, settings, 0, 0, 0, last_ino, last_entry, mount FROM "
 	"sessfs_store WHERE id = 1")
@@ -66,7 +62,6 @@ SQL(SQL_PLACE_ASK, "SELECT CASE WHEN value = {place} THEN 1 ELSE 0 END FROM sess
 SQL(SQL_PLACE_FORGET, "DELETE FROM sessfs_setting WHERE name = {bytes 'place'}")
 SQL(SQL_PLACE_NOTE, "INSERT INTO sessfs_setting (name, value) VALUES ({bytes 'place'}, {place})")
 SQL(SQL_MOUNT_LEAVE, "DELETE FROM sessfs_mount WHERE number = ?1")
-SQL(SQL_MOUNT_CLAIMS, "DELETE FROM sessfs_claim WHERE mount = ?1")
 SQL(SQL_MOUNT_LOCKS, "DELETE FROM sessfs_lock WHERE mount = ?1")
 SQL(SQL_MOUNT_USES, "DELETE FROM sessfs_use WHERE mount = ?1")
 SQL(SQL_MOUNT_GONE, "UPDATE sessfs_store SET epoch = epoch + 1, turn = CASE WHEN turn = ?1 "
@@ -89,10 +84,8 @@ SQL(SQL_USE_PUT, "INSERT {unless} INTO sessfs_use (ino, mount) VALUES (?1, ?2) {
 SQL(SQL_USE_DELETE, "DELETE FROM sessfs_use WHERE ino = ?1 AND mount = ?2")
 SQL(SQL_STATE_SHARE, "SELECT guard FROM sessfs_store WHERE id = 1 {shared}")
 SQL(SQL_ORPHAN_LIST, "SELECT " NODE_COLUMNS " FROM sessfs_node n WHERE n.nlink = 0 AND "
-	"n.ino >= ?1 AND "
-	"n.ino > 0 AND NOT EXISTS (SELECT 1 FROM sessfs_claim c WHERE c.ino = n.ino AND "
-	"CASE WHEN c.mount = 0 THEN EXISTS (SELECT 1 " KNOWN_BY("c.lane") " AND "
-	"COALESCE(k.number, 0) < c.n) ELSE c.mount IN (SELECT number FROM sessfs_mount) END) "
+	"n.ino >= ?1 AND n.ino > 0 AND NOT EXISTS (SELECT 1 FROM sessfs_use u WHERE "
+	"u.ino = n.ino AND u.mount IN (SELECT number FROM sessfs_mount WHERE number <> ?2)) "
 	"ORDER BY n.ino LIMIT ?3")
 SQL(SQL_ORPHAN_FIND, "SELECT " NODE_COLUMNS " FROM sessfs_node n WHERE n.nlink = 0 AND "
 	"n.session_id = ?1 AND n.state_key = ?2 LIMIT 1")

@@ -32,6 +32,13 @@ static void set_untold(struct sql *store, bool untold)
 	pthread_mutex_unlock(&store->state.lock);
 }
 
+static void set_stale(struct sql *store, bool stale)
+{
+	pthread_mutex_lock(&store->state.lock);
+	store->state.stale_uses = stale;
+	pthread_mutex_unlock(&store->state.lock);
+}
+
 /* The rows of all that are in use, in one transaction. */
 int sql_uses_tell(struct sql *store, struct sql_link *link)
 {
@@ -52,8 +59,10 @@ int sql_uses_tell(struct sql *store, struct sql_link *link)
 		   SQL_VALUES(sql_id(store->number), sql_number(0)));
 	packet_say(&packet, -EIO, SQL_COMMIT, SQL_NO_VALUES);
 	r = packet_flush(&packet, link, &failed);
-	if (r == 0)
+	if (r == 0) {
 		set_untold(store, false);
+		set_stale(store, false);
+	}
 	pthread_mutex_unlock(&store->telling);
 	packet_done(&packet);
 	return r;
@@ -134,9 +143,10 @@ static void end(struct sql *store, uint64_t ino)
 	told = !store->state.untold;
 	pthread_mutex_unlock(&store->state.lock);
 	pthread_mutex_unlock(&store->telling);
-	if (told)
-		sql_aside_text(store, SQL_USE_DELETE,
-			       SQL_VALUES(sql_id(ino), sql_id(store->number)), NULL);
+	/* If the server is away for long, all that are in use are told anew then (watch.c). */
+	if (told && sql_aside_text(store, SQL_USE_DELETE,
+				   SQL_VALUES(sql_id(ino), sql_id(store->number)), NULL) < 0)
+		set_stale(store, true);
 }
 
 int sql_use(struct backend *backend, uint64_t ino, bool on)

@@ -75,7 +75,7 @@ static int look(struct sql *store, struct sql_link *link)
 	if (r < 0)
 		return r;
 	pthread_mutex_lock(&store->state.lock);
-	tell = store->state.untold && !store->state.alone;
+	tell = (store->state.untold || store->state.stale_uses) && !store->state.alone;
 	untell = !store->state.untold && store->state.alone && store->number && !store->guest;
 	pthread_mutex_unlock(&store->state.lock);
 	if (sql_mounts_lost(store))

@@ -330,16 +330,6 @@ void batch_guard_alone(struct batch *batch)
 	PUT(batch, BACKEND_GUARD);
 }
 
-void batch_claim(struct batch *batch, uint64_t ino)
-{
-	PUT(batch, BACKEND_CLAIM, .ino = ino);
-}
-
-void batch_unclaim(struct batch *batch, uint64_t ino)
-{
-	PUT(batch, BACKEND_UNCLAIM, .ino = ino);
-}
-
 void batch_lease(struct batch *batch, uint64_t ino, uint64_t entry, uint64_t count)
 {
 	PUT(batch, BACKEND_LEASE, .ino = ino, .at = (int64_t)entry, .to = (int64_t)count);

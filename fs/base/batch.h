@@ -124,9 +124,6 @@ void batch_guard_key(struct batch *batch, struct bytes session, struct bytes key
 void batch_guard_past(struct batch *batch, const struct as_of *as_of);
 /* It depends on this mount being alone. */
 void batch_guard_alone(struct batch *batch);
-/* This mount needs an orphan. */
-void batch_claim(struct batch *batch, uint64_t ino);
-void batch_unclaim(struct batch *batch, uint64_t ino);
 /* Set the locks that this mount holds of a file; checked: only if no lock of another mount is in
  * the way. */
 void batch_lock(struct batch *batch, uint64_t ino, struct bytes locks, bool checked);

@@ -447,22 +447,6 @@ int inode_get_dir(struct tree *tree, struct view *view, uint64_t ino, struct ino
 	return 0;
 }
 
-/* The orphan is deleted when no mount needs it; a claim that is not removed stays until this mount
- * ends. */
-static void inode_unclaim(struct tree *tree, const struct inode *inode)
-{
-	_cleanup_(batch_done) struct batch batch = { 0 };
-	int r;
-
-	if (!inode->claimed)
-		return;
-	batch_unclaim(&batch, inode->ino);
-	r = batch_commit(&batch, tree->backend, BACKEND_ANYWAY | BACKEND_FREES);
-	if (r < 0)
-		log_warning("inode %llu is deleted, but takes room until this mount ends: %s",
-			    (unsigned long long)inode->ino, strerror(-r));
-}
-
 /* This mount needs an orphan no longer: delete it from the store, unless it may be open elsewhere
  * or goes into the trash; then a mount does that later (upkeep/orphans.c). */
 static void inode_delete_orphan(struct tree *tree, const struct inode *inode)
@@ -473,17 +457,14 @@ static void inode_delete_orphan(struct tree *tree, const struct inode *inode)
 	int r;
 
 	if (node_trash_path(tree, node).data) {
-		inode_unclaim(tree, inode);
 		tree->has_orphans = true;
 		return;
 	}
 	batch_guard_alone(&batch);
 	batch_node_delete(&batch, ino);
 	r = batch_commit(&batch, tree->backend, BACKEND_ANYWAY | BACKEND_FREES);
-	if (r == -ESTALE) {
-		inode_unclaim(tree, inode);
+	if (r == -ESTALE)
 		return;
-	}
 	if (r == -ENOSPC && node->kind == BACKEND_ORDINARY) {
 		r = shed_hidden(tree, node);
 		if (r == 0)
@@ -512,8 +493,13 @@ void inode_forget(struct tree *tree, struct inode *inode, uint64_t count)
 		tree->views->unlink(tree, inode);
 	pthread_mutex_unlock(&tree->table_lock);
 
+	if (inode->opening)
+		backend_use(tree->backend, inode->ino, false);
 	if (!inode->node.nlink && !inode->gone && !tree->backend->read_only)
 		inode_delete_orphan(tree, inode);
+	/* The mount that has unlinked it may have been killed before it deleted its rows. */
+	if (inode->gone && inode->orphaned)
+		tree->has_orphans = true;
 	if (inode->left_dir) {
 		quota_left(tree, inode, 0);
 		tree->quota.freed++;

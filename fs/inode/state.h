@@ -121,8 +121,7 @@ struct inode {
 	_Atomic bool bare;	/* true: it has no extended attributes; false: not known */
 	bool whole;		/* a session, all of whose rows have files (waiting.h) */
 	bool gone;		/* its node was deleted from the store */
-	bool claimed;		/* it is an orphan that this mount needs */
-	bool opening;		/* it was made to be opened, and is not open yet */
+	bool opening;		/* it was made to be opened, is in use, and not open yet */
 	bool nameless;		/* made without a name, and not linked since */
 	/* tree.change_number of the change that takes its content away or replaces it. */
 	uint64_t leaving;

@@ -126,7 +126,6 @@ int trash_put(struct tree *tree, struct view *view, const struct backend_node *n
 		trashed.nlink = S_ISDIR(node->mode) ? 2 : 1;
 	if (!S_ISLNK(node->mode))
 		trashed.target = (struct bytes){ 0 };
-	batch_unclaim(batch, node->ino);
 	batch_node_put(batch, &trashed);
 	emit_trashed(batch, trashed.entry, &item);
 	return batch->error;

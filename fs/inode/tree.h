@@ -164,6 +164,7 @@ struct tree {
 		_Atomic bool any;	/* rows of before the store may have no files yet */
 		_Atomic bool listed;	/* but each session has its directory */
 		struct rest_walk *walk; /* the taker's */
+		int64_t made;		/* files, by the walk */
 	} rest;
 	struct {
 		struct inode *first;	/* tree.lock for writing */

@@ -1,20 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-/*
- * Files for keys that other programs have added, and the directories on the way.
- *
- *   A commit costs more than what one file needs, and behind each the view has to be renewed and
- *   its pages read again.  So names are gathered, from one key to the next, and committed together,
- *   each with the note that its key is done (adopt_settle()).  Until then
- *
- *     a name is taken if the store has it or it was gathered;
- *     a directory that was gathered is in the table of inodes, counted here, so that names can be
- *     put into it;
- *     times and links of directories have changed in memory, where nobody else looks meanwhile,
- *     and change back if the commit fails.
- *
- *   Whoever needs to find the result in the store, or commits anything else, settles first.
- */
+/* Files for keys that other programs have added, and the directories on the way. */
 
 #include "fs/base/layout.h"
 #include "fs/base/names.h"
@@ -73,105 +59,22 @@ static int adopt_node(struct adopting *adopting, mode_t mode, struct backend_nod
 	return r;
 }
 
-/* What changes of the directory's node is put by adopt_settle(). */
-static void adopt_touch(struct reconciling *reconciling, struct inode *dir)
-{
-	struct adoptions *adoptions = &reconciling->adoptions;
-	struct adopted_dir *touched;
-
-	for (size_t i = adoptions->dir_count; i; i--)
-		if (adoptions->dirs[i - 1].dir == dir)
-			return;
-	touched = &adoptions->dirs[adoptions->dir_count++];
-	*touched = (struct adopted_dir){ inode_ref(reconciling->tree, dir), dir->node };
-	notes_dir(&reconciling->notes, dir->node.ino);
-}
-
-/* How many rows it has, unless these are told once more: then they would count twice. */
-static int64_t items_of(struct reconciling *reconciling, const struct adopted *adopted)
-{
-	const struct backend_node *node = &adopted->node;
-
-	if (adopted->items < 0 || !events_wanted(&reconciling->tree->events) ||
-	    !reconciling->view.backend)
-		return adopted->items;
-	return changed_since(reconciling, node->session, node->key) < adopted->items ?
-		       -1 :
-		       adopted->items;
-}
-
-/* Let go of what was gathered; unless it was committed, as if it had not been. */
-static void adoptions_end(struct reconciling *reconciling, bool committed)
-{
-	struct adoptions *adoptions = &reconciling->adoptions;
-	struct tree *tree = reconciling->tree;
-
-	for (size_t i = 0; i < adoptions->dir_count; i++) {
-		struct adopted_dir *touched = &adoptions->dirs[i];
-
-		if (!committed)
-			dir_apply(touched->dir, &touched->before);
-		inode_forget(tree, touched->dir, 1);
-	}
-	for (size_t i = 0; committed && i < adoptions->count; i++)
-		if (!adoptions->names[i].old)
-			notes_happened(&reconciling->notes, tree,
-				       &(struct happened){
-					       .what = EVENT_SAVE,
-					       .by = EVENT_BY_SQL,
-					       .node = &adoptions->names[i].node,
-					       .items = items_of(reconciling, &adoptions->names[i]),
-					       .dir = adoptions->names[i].dir,
-					       .name = adoptions->names[i].name,
-				       });
-	for (size_t i = 0; i < adoptions->count; i++) {
-		inode_forget(tree, adoptions->names[i].dir, 1);
-		if (adoptions->names[i].made)
-			inode_forget(tree, adoptions->names[i].made, 1);
-	}
-	batch_done(&adoptions->batch);
-	adoptions->count = adoptions->dir_count = 0;
-}
-
-void adopt_drop(struct reconciling *reconciling)
-{
-	adoptions_end(reconciling, false);
-}
-
-int adopt_settle(struct reconciling *reconciling)
-{
-	struct adoptions *adoptions = &reconciling->adoptions;
-	int r;
-
-	if (!adoptions->batch.count) {
-		batch_done(&adoptions->batch);
-		return 0;
-	}
-	for (size_t i = 0; i < adoptions->dir_count; i++)
-		batch_dir(&adoptions->batch, &adoptions->dirs[i].before,
-			  &adoptions->dirs[i].dir->node);
-	r = reconcile_commit(reconciling, &adoptions->batch);
-	adoptions_end(reconciling, r == 0);
-	return r < 0 ? r : reconciling->view_error;
-}
-
 /* Put a new node under a name; a directory becomes the place to go on from. */
 static int adopt_enter(struct adopting *adopting, struct backend_node *node, struct bytes name,
 		       bool last)
 {
 	struct reconciling *reconciling = adopting->reconciling;
-	struct adoptions *adoptions = &reconciling->adoptions;
-	struct batch *batch = &adoptions->batch;
-	struct backend_node dir_node;
+	struct gathered *gathered = &reconciling->gathered;
+	struct batch *batch = &gathered->batch;
 	struct adopted *adopted;
 	int r;
 
-	if (adoptions->count == ADOPT_TOGETHER) {
-		r = adopt_settle(reconciling);
+	if (gathered->count == ADOPT_TOGETHER) {
+		r = gather_settle(reconciling);
 		if (r < 0)
 			return r;
 	}
-	adopted = &adoptions->names[adoptions->count];
+	adopted = &gathered->names[gathered->count];
 	*adopted = (struct adopted){ .name = batch_keep(batch, name), .old = adopting->key->rest };
 	if (node->kind) {
 		node->session = batch_keep(batch, node->session);
@@ -186,10 +89,8 @@ static int adopt_enter(struct adopting *adopting, struct backend_node *node, str
 			return r;
 	}
 	adopted->dir = adopting->dir;
-	adoptions->count++;
-	adopt_touch(reconciling, adopted->dir);
-	dir_changed(adopted->dir, S_ISDIR(node->mode), &dir_node);
-	dir_apply(adopted->dir, &dir_node);
+	gathered->count++;
+	gather_dir(reconciling, adopted->dir, S_ISDIR(node->mode), false);
 	batch_entry_put(batch, node->parent, node->entry, adopted->name, node->ino);
 	notes_entry(&reconciling->notes, node->parent, name);
 	batch_node_put(batch, node);
@@ -203,10 +104,10 @@ static int adopt_enter(struct adopting *adopting, struct backend_node *node, str
 }
 
 /* Whether the store has nothing in a directory, nor the directory. */
-static bool is_new(const struct adoptions *adoptions, const struct inode *dir)
+static bool is_new(const struct gathered *gathered, const struct inode *dir)
 {
-	for (size_t i = 0; i < adoptions->count; i++)
-		if (adoptions->names[i].made == dir)
+	for (size_t i = 0; i < gathered->count; i++)
+		if (gathered->names[i].made == dir)
 			return true;
 	return false;
 }
@@ -215,17 +116,17 @@ static bool is_new(const struct adoptions *adoptions, const struct inode *dir)
 static int adopt_look(struct adopting *adopting, struct bytes name, struct inode **ret_there)
 {
 	struct reconciling *reconciling = adopting->reconciling;
-	const struct adoptions *adoptions = &reconciling->adoptions;
+	const struct gathered *gathered = &reconciling->gathered;
 	uint64_t id;
 	int r;
 
 	*ret_there = NULL;
-	r = adopting->missing || is_new(adoptions, adopting->dir) ?
+	r = adopting->missing || is_new(gathered, adopting->dir) ?
 		    -ENOENT :
 		    entry_open(reconciling->tree, &reconciling->view, adopting->dir, name, &id,
 			       ret_there);
-	for (size_t i = 0; r == -ENOENT && i < adoptions->count; i++) {
-		const struct adopted *adopted = &adoptions->names[i];
+	for (size_t i = 0; r == -ENOENT && i < gathered->count; i++) {
+		const struct adopted *adopted = &gathered->names[i];
 
 		if (adopted->dir != adopting->dir || !bytes_equal(adopted->name, name))
 			continue;
@@ -306,10 +207,10 @@ static int adopt_component(void *arg, struct bytes name, bool last)
 }
 
 /* The directory of the session, if it was gathered. */
-static struct inode *adopted_session(const struct adoptions *adoptions, struct bytes session)
+static struct inode *adopted_session(const struct gathered *gathered, struct bytes session)
 {
-	for (size_t i = adoptions->count; i; i--) {
-		struct inode *made = adoptions->names[i - 1].made;
+	for (size_t i = gathered->count; i; i--) {
+		struct inode *made = gathered->names[i - 1].made;
 
 		if (made && made->node.kind == BACKEND_SESSION &&
 		    bytes_equal(made->node.session, session))
@@ -324,7 +225,7 @@ static int find_session(struct adopting *adopting, struct inode **ret_dir)
 	struct reconciling *reconciling = adopting->reconciling;
 	struct view *view = &reconciling->view;
 	struct bytes session = key_session(adopting->key), none = { 0 };
-	struct inode *dir = adopted_session(&reconciling->adoptions, session);
+	struct inode *dir = adopted_session(&reconciling->gathered, session);
 	struct backend_node node;
 	int r;
 
@@ -332,9 +233,9 @@ static int find_session(struct adopting *adopting, struct inode **ret_dir)
 		*ret_dir = inode_ref(reconciling->tree, dir);
 		return 0;
 	}
-	if (reconciling->looked && adopting->key->no_session)
+	if (key_holds(reconciling, adopting->key) && adopting->key->no_session)
 		return -ENOENT;
-	if (reconciling->looked && adopting->key->dir)
+	if (key_holds(reconciling, adopting->key) && adopting->key->dir)
 		return inode_get_dir(reconciling->tree, view, adopting->key->dir, ret_dir);
 	r = ASK(view, node_find, session, none, &node);
 	return r < 0 ? r : inode_of_node(reconciling->tree, view, &node, ret_dir);
@@ -384,8 +285,8 @@ static int adopt_session(struct adopting *adopting)
 			     session_name(session, attempt, &name);
 		if (r < 0)
 			return r;
-		adopting->missing =
-			!attempt && adopting->reconciling->looked && adopting->key->no_session;
+		adopting->missing = !attempt && adopting->key->no_session &&
+				    key_holds(adopting->reconciling, adopting->key);
 		r = adopt_look(adopting, buf_bytes(&name), &there);
 		adopting->missing = false;
 		if (r < 0)
@@ -410,7 +311,8 @@ static int adopt_inside(struct adopting *adopting, unsigned attempt)
 
 	if (r < 0)
 		return r;
-	adopting->missing = !attempt && adopting->reconciling->looked && adopting->key->no_name;
+	adopting->missing = !attempt && adopting->key->no_name &&
+			    key_holds(adopting->reconciling, adopting->key);
 	r = names_path(key_key(adopting->key), adopting->kind, attempt, adopt_component, adopting);
 	adopting->missing = false;
 	return r;
@@ -467,7 +369,7 @@ int adopt_key(struct reconciling *reconciling, const struct changed_key *key, ui
 
 int adopt_none(struct reconciling *reconciling, const struct changed_key *key)
 {
-	struct batch *batch = &reconciling->adoptions.batch;
+	struct batch *batch = &reconciling->gathered.batch;
 
 	reconcile_done(key, batch);
 	return batch->error;

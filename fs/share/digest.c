@@ -4,9 +4,9 @@
  *
  *   What another mount has changed is in the store as this one would have put it, so nothing has
  *   to be done but to forget what is remembered here and is true no longer: copies of nodes, the
- *   places of directories, sizes and ends of content; and to notify the kernel.  A file that
- *   another mount has removed and that is open here is kept: an ordinary one is claimed, so that
- *   nobody deletes its node; the bytes of a state file go into a stage.
+ *   places of directories, sizes and ends of content; and to notify the kernel.  The node of an
+ *   ordinary file that is in use here stays in the store (upkeep/orphans.c); the bytes of a state
+ *   file that another mount has removed go into a stage.
  *
  *   It runs with tree.lock for writing.  What fails is tried again from where the feed was: to
  *   digest something twice does no harm.
@@ -32,7 +32,6 @@ struct digesting {
 	struct tree *tree;
 	struct view view;
 	struct notes *notes;
-	struct batch claims;
 	struct telling telling;
 	struct inode **grown; /* counted; those that have only grown so far */
 	size_t grown_count;
@@ -229,23 +228,6 @@ static void keep_times(const struct inode *inode, unsigned set, struct backend_n
 		node->ctime = MAX(node->ctime, inode->node.ctime);
 }
 
-static int node_removed(struct digesting *digesting, struct inode *inode)
-{
-	int r = 0;
-
-	if (inode_is_state(inode)) {
-		r = state_unlinked(digesting, inode);
-		if (r == 0)
-			node_gone(digesting, inode, false);
-		return r;
-	}
-	if (inode_is_opened(inode) && !inode->claimed) {
-		batch_claim(&digesting->claims, inode->ino);
-		inode->claimed = !digesting->claims.error;
-	}
-	return digesting->claims.error;
-}
-
 static bool content_differs(const struct backend_node *a, const struct backend_node *b,
 			    const struct backend_feed *feed)
 {
@@ -274,15 +256,17 @@ static int node_changed(struct digesting *digesting, struct inode *inode, struct
 {
 	const bool grew = feed->behind && inode_is_state(inode) && node->kind == inode->node.kind;
 	const uint64_t size_before = known_size(inode);
-	/* What could not be claimed the last time is not yet. */
-	bool removed = !node->nlink && (inode->node.nlink || !inode_is_state(inode)), differs;
 	_cleanup_(version_drop) struct version *before = NULL;
+	bool differs;
 	int r = 0;
 
 	leave_content(inode, feed, node);
 	differs = content_differs(&inode->node, node, feed);
-	if (removed)
-		r = node_removed(digesting, inode);
+	if (!node->nlink && inode->node.nlink && inode_is_state(inode)) {
+		r = state_unlinked(digesting, inode);
+		if (r == 0)
+			node_gone(digesting, inode, false);
+	}
 	if (r == 0 && !inode->gone && inode_is_dir(inode))
 		r = dir_moved(digesting, inode, node);
 	if (r < 0 || inode->gone) {
@@ -453,9 +437,6 @@ static int digest_anything(struct digesting *digesting)
 
 	digesting->tree->ttls_changed = true;
 	for (size_t i = 0; r == 0 && i < all.count; i++) {
-		/* Claims go with a lease. */
-		if (all.inode[i]->claimed)
-			batch_claim(&digesting->claims, all.inode[i]->ino);
 		if (inode_is_state(all.inode[i]) && !all.inode[i]->node.nlink)
 			r = ghost_look(digesting, all.inode[i]->node.session,
 				       all.inode[i]->node.key);
@@ -500,19 +481,6 @@ static int digest_rows(struct digesting *digesting, const struct backend_feed *f
 	}
 	inode_forget(digesting->tree, inode, 1);
 	return 0;
-}
-
-/* They are made again when all is digested again, unless this mount can make none. */
-static void claims_failed(struct digesting *digesting)
-{
-	for (size_t i = 0; i < digesting->claims.count; i++) {
-		struct inode *inode = inode_known(digesting->tree, digesting->claims.ops[i].ino);
-
-		if (!inode)
-			continue;
-		inode->claimed = false;
-		inode_forget(digesting->tree, inode, 1);
-	}
 }
 
 static int digest_one(void *arg, const struct backend_feed *feed)
@@ -561,11 +529,6 @@ int digest_feed(struct tree *tree, struct notes *notes)
 	tell_all_grown(&digesting);
 	view_end(&digesting.view);
 	notes->view = NULL;
-	if (r == 0)
-		r = tree_commit(tree, &digesting.claims, BACKEND_ANYWAY | BACKEND_FREES);
-	if (r < 0 && r != -EROFS)
-		claims_failed(&digesting);
-	batch_done(&digesting.claims);
 	if (r == 0 && digesting.any)
 		telling_send(&digesting.telling, tree, notes);
 	telling_done(&digesting.telling);

@@ -2,7 +2,8 @@
 
 /*
  * What is asked of keys before they are taken in: of all of them together, since to a store on a
- * server each question is a round trip.  It holds until the next commit.
+ * server each question is a round trip.  It holds until the next commit; behind that, keys are
+ * looked at one by one.
  */
 
 #include <errno.h>
@@ -178,6 +179,9 @@ static void take_answers(struct changed_key *key, const struct backend_key_looke
 	key->no_file = !(looked[0].found & BACKEND_KEY_NODE);
 	key->no_orphan = !(looked[0].found & BACKEND_KEY_ORPHAN);
 	key->no_session = !(looked[2].found & BACKEND_KEY_NODE);
+	/* Perhaps it was looked at before. */
+	key->no_name = false;
+	key->dir = 0;
 	if (!key->has_stat)
 		key->stat = looked[0].stat;
 	if (!key->has_kind)
@@ -209,6 +213,7 @@ int reconcile_look(struct reconciling *reconciling, size_t first, size_t end)
 		r = look_at_names(reconciling, keys, count);
 	if (r >= 0)
 		r = look_at_places(reconciling, keys, count);
-	reconciling->looked = r == 0;
+	for (size_t i = 0; r == 0 && i < count; i++)
+		keys[i].looked = reconciling->views;
 	return r;
 }

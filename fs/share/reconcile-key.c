@@ -9,40 +9,13 @@
 #include "fs/content/content.h"
 #include "fs/inode/generation.h"
 #include "fs/inode/reader-snapshot.h"
-#include "fs/share/removals.h"
+#include "fs/share/reconcile.h"
 #include "fs/share/unsettled.h"
 #include "fs/tree/tree.h"
 
 static bool is_hash_key(struct bytes key)
 {
 	return bytes_ends_with(key, names_hash_suffix);
-}
-
-/* What the rows of a key say that it is. */
-static int reconcile_kind(struct reconciling *reconciling, struct bytes session, struct bytes key,
-			  const struct backend_key_stat *stat, uint32_t *ret_kind)
-{
-	struct view *view = &reconciling->view;
-	_cleanup_(buf_done) struct buf sidecar = { 0 };
-	struct backend_key_stat other;
-	int r;
-
-	*ret_kind = BACKEND_LIST;
-	if (is_hash_key(key)) {
-		*ret_kind = BACKEND_HASH;
-		return 0;
-	}
-	if (stat->list || stat->first != 0 || stat->last != 0)
-		return 0;
-	r = buf_append_bytes(&sidecar, key);
-	if (r == 0)
-		r = buf_append_bytes(&sidecar, names_hash_suffix);
-	if (r < 0)
-		return r;
-	r = ASK(view, key_stat, session, buf_bytes(&sidecar), &other);
-	if (r == -ENOENT)
-		*ret_kind = BACKEND_SINGLE;
-	return r == -ENOENT ? 0 : r;
 }
 
 /* Whether a single must be shown as a list from now on. */
@@ -232,50 +205,6 @@ static bool rows_were_added(const struct inode *inode, const struct changed_key 
 	return inode->node.kind == BACKEND_LIST && !key->rewritten && key->first >= 0;
 }
 
-struct version *reconcile_version(struct tree *tree, struct inode *inode)
-{
-	struct version *version = versions_wanted(inode, NULL) ? content_kept(inode) : NULL;
-	struct view *view = NULL;
-
-	if (!version && versions_wanted(inode, NULL))
-		view = reader_snapshot_view(tree, inode);
-	if (!view)
-		return version;
-	(void)version_take(view, inode, &version); /* it has begun */
-	reader_snapshot_seen(tree, inode);
-	return version;
-}
-
-struct since {
-	struct bytes session;
-	struct bytes key;
-	int64_t first;
-};
-
-static int heed_note(void *arg, const struct backend_feed *feed)
-{
-	struct since *since = arg;
-
-	if (feed->what == BACKEND_FEED_ROWS && feed->foreign &&
-	    bytes_equal(feed->session, since->session) && bytes_equal(feed->key, since->key))
-		since->first = MIN(since->first, feed->first);
-	return 0;
-}
-
-/* Where rows of the key have changed since: the log says so, or the note of another mount that has
- * taken that in, or both. */
-int64_t changed_since(struct reconciling *reconciling, struct bytes session, struct bytes key)
-{
-	struct view *view = &reconciling->view;
-	struct since since = { .session = session, .key = key, .first = INT64_MAX };
-	struct backend_change change;
-
-	if (backend_change_find(view->backend, view->snapshot, session, key, &change) == 0)
-		since.first = change.session.data ? change.first : INT64_MIN;
-	(void)backend_feed_list(view->backend, view->snapshot, heed_note, &since);
-	return since.first;
-}
-
 /* dir: where a list has got another name than this one, or NULL; items: as of what was taken in. */
 static void content_happened(struct reconciling *reconciling, const struct changed_key *key,
 			     struct inode *inode, bool added, int64_t items,
@@ -363,9 +292,11 @@ static int reconcile_changed(struct reconciling *reconciling, const struct chang
 	_cleanup_(version_drop) struct version *before = NULL;
 	uint64_t size_before = known_size(inode);
 	const bool seen = unsettled_is_seen(key, inode);
-	bool adds, logged, extends, known, stays;
-	int r = unsettled_may_be(reconciling, key, inode, kind, &stays);
+	bool adds, logged, extends, known, stays = false;
+	int r = gather_settle(reconciling);
 
+	if (r == 0)
+		r = unsettled_may_be(reconciling, key, inode, kind, &stays);
 	if (r < 0 || seen)
 		return r < 0 || stays ? r : unsettled_settle(reconciling, key, inode);
 	news.first = unsettled_first(key, inode);
@@ -433,7 +364,7 @@ static int reconcile_draft(struct reconciling *reconciling, const struct changed
 	reconcile_done(key, &batch);
 	if (!batch.count)
 		return batch.error;
-	r = adopt_settle(reconciling);
+	r = gather_settle(reconciling);
 	if (r < 0)
 		return r;
 	r = reconcile_commit(reconciling, &batch);
@@ -445,13 +376,12 @@ static int reconcile_draft(struct reconciling *reconciling, const struct changed
 }
 
 static int reconcile_file(struct reconciling *reconciling, const struct changed_key *key,
-			  struct inode *inode, bool has_rows, uint32_t kind,
-			  const struct backend_key_stat *stat)
+			  struct inode *inode)
 {
 	const struct backend_key_stat none = { .last = -1 };
 
-	if (has_rows)
-		return reconcile_changed(reconciling, key, inode, kind, stat);
+	if (!key->no_rows)
+		return reconcile_changed(reconciling, key, inode, key->kind, &key->stat);
 	if (inode_is_draft(inode))
 		return reconcile_draft(reconciling, key, inode);
 	/* A list may have had none before. */
@@ -471,7 +401,7 @@ static int reconcile_ghost(struct reconciling *reconciling, const struct changed
 
 	if (!ghost)
 		return 0;
-	r = adopt_settle(reconciling);
+	r = gather_settle(reconciling);
 	if (r < 0)
 		return r;
 	r = ghost_end_begin(tree, &reconciling->view, ghost, GHOST_LEAVE, &batch, &end);
@@ -495,7 +425,7 @@ static int reconcile_adopt(struct reconciling *reconciling, const struct changed
 	int r = -ENOENT;
 
 	/* It may be another mount that has unlinked it; that one hears of the new file. */
-	if (!ghost && !key->rest && !(reconciling->looked && key->no_orphan))
+	if (!ghost && !key->rest && !key->no_orphan)
 		r = backend_orphan_find(reconciling->view.backend, reconciling->view.snapshot,
 					key_session(key), key_key(key), &elsewhere);
 	if (r == 0)
@@ -515,8 +445,7 @@ static bool is_unlinked(struct reconciling *reconciling, const struct changed_ke
 
 	if (ghost_find(reconciling->tree, key_session(key), key_key(key)))
 		return true;
-	elsewhere = backend_is_shared(reconciling->tree->backend) &&
-		    !(reconciling->looked && key->no_orphan) &&
+	elsewhere = backend_is_shared(reconciling->tree->backend) && !key->no_orphan &&
 		    backend_orphan_find(reconciling->view.backend, reconciling->view.snapshot,
 					key_session(key), key_key(key), &node) == 0;
 	if (elsewhere)
@@ -527,38 +456,21 @@ static bool is_unlinked(struct reconciling *reconciling, const struct changed_ke
 int reconcile_one(struct reconciling *reconciling, const struct changed_key *key)
 {
 	struct view *view = &reconciling->view;
-	struct backend_key_stat stat = { 0 };
-	uint32_t kind = BACKEND_ORDINARY;
+	const bool has_rows = !key->no_rows;
 	struct backend_node node;
 	struct inode *inode;
-	bool has_rows;
-	int r;
+	int r = -ENOENT;
 
-	r = reconciling->looked && key->no_rows ? -ENOENT : 0;
-	if (reconciling->looked || key->has_stat)
-		stat = key->stat;
-	else
-		r = ASK(view, key_stat, key_session(key), key_key(key), &stat);
-	if (r < 0 && r != -ENOENT)
-		return r;
-	has_rows = r == 0;
 	if (has_rows && key->rowless)
 		return 0;
-	kind = key->kind;
-	if (has_rows && !reconciling->looked && !key->has_kind) {
-		r = reconcile_kind(reconciling, key_session(key), key_key(key), &stat, &kind);
-		if (r < 0)
-			return r;
-	}
-	r = -ENOENT;
-	if (!reconciling->looked || !key->no_file)
+	if (!key->no_file)
 		r = ASK(view, node_find, key_session(key), key_key(key), &node);
 	if (key->rest && r == 0)
 		backend_node_done(&node);
 	if (key->rest && (r != -ENOENT || !has_rows || is_unlinked(reconciling, key)))
 		return r == -ENOENT ? 0 : r;
 	if (r == -ENOENT && has_rows)
-		return reconcile_adopt(reconciling, key, kind, &stat);
+		return reconcile_adopt(reconciling, key, key->kind, &key->stat);
 	if (r == -ENOENT) {
 		r = reconcile_ghost(reconciling, key);
 		return r < 0 ? r : adopt_none(reconciling, key);
@@ -567,9 +479,7 @@ int reconcile_one(struct reconciling *reconciling, const struct changed_key *key
 		r = inode_of_node(reconciling->tree, view, &node, &inode);
 	if (r < 0)
 		return r;
-	r = adopt_settle(reconciling);
-	if (r == 0)
-		r = reconcile_file(reconciling, key, inode, has_rows, kind, &stat);
+	r = reconcile_file(reconciling, key, inode);
 	inode_forget(reconciling->tree, inode, 1);
 	return r;
 }

@@ -13,8 +13,8 @@
  *   A draft yields to the other program's rows, which are newer, but not to their absence.  A torn
  *   line that another program's row now follows is closed off, so that no line is mixed.
  *
- *   Reconciling runs alone (tree.lock for writing), one commit a key, or for several that are
- *   adopted (adopt.c) or go (removals.c), each with the note that these keys are done: when it is
+ *   Reconciling runs alone (tree.lock for writing), one commit a key, or for several whose files
+ *   come or go (gather.c), each with the note that these keys are done: when it is
  *   interrupted, it goes on where it stopped.  Others read while it commits (commit.h), and after
  *   some keys it lets them write (waiting.h).
  *
@@ -29,7 +29,7 @@
 #include "fs/inode/generation.h"
 #include "fs/inode/inodes.h"
 #include "fs/inode/waiting.h"
-#include "fs/share/removals.h"
+#include "fs/share/reconcile.h"
 #include "fs/share/share.h"
 #include "fs/share/unsettled.h"
 #include "backend/base/log.h"
@@ -167,21 +167,22 @@ static int take_in(struct reconciling *reconciling, size_t first, size_t end)
 	int r = 0;
 
 	for (size_t i = first; r == 0 && i < end; i++) {
-		/* The array may move while others are added. */
-		struct changed_key key = reconciling->keys[i];
+		struct changed_key key;
 
+		if (!key_holds(reconciling, &reconciling->keys[i]))
+			r = reconcile_look(reconciling, i, i + 1);
+		if (r < 0)
+			break;
+		/* The array may move while others are added. */
+		key = reconciling->keys[i];
 		r = reconcile_one(reconciling, &key);
 		if (r == 0)
 			r = reconcile_neighbour(reconciling, &key);
 	}
 	if (r == 0)
-		r = adopt_settle(reconciling);
-	if (r == 0)
-		r = removals_settle(reconciling);
-	if (r < 0) {
-		adopt_drop(reconciling);
-		removals_drop(reconciling);
-	}
+		r = gather_settle(reconciling);
+	if (r < 0)
+		gather_drop(reconciling);
 	for (size_t i = first; r == 0 && i < end; i++)
 		if (!reconciling->keys[i].rowless)
 			apart_end(reconciling, &reconciling->keys[i]);
@@ -378,65 +379,6 @@ void reconcile_free(struct reconciling *reconciling)
 	reconcile_forget(reconciling);
 	free(reconciling->keys);
 	wanted_free(reconciling->asked);
-}
-
-/* Of the keys that were collected, leave those that have no file. */
-static int leave_without_file(struct reconciling *reconciling)
-{
-	struct view *view = &reconciling->view;
-	size_t left = 0;
-	int r = 0;
-
-	for (size_t i = 0; r == 0 && i < reconciling->count; i++) {
-		struct changed_key key = reconciling->keys[i];
-		struct backend_node node;
-
-		r = ASK(view, node_find, key_session(&key), key_key(&key), &node);
-		if (r == 0) {
-			backend_node_done(&node);
-		} else if (r == -ENOENT) {
-			reconciling->keys[i] = reconciling->keys[left];
-			reconciling->keys[left++] = key;
-			r = 0;
-		}
-	}
-	while (r == 0 && reconciling->count > left) {
-		buf_done(&reconciling->keys[--reconciling->count].session);
-		buf_done(&reconciling->keys[reconciling->count].key);
-	}
-	return r;
-}
-
-/* As if another program had just written the rows of the keys that have no file; how many. */
-static int64_t adopt_locked(struct reconciling *reconciling)
-{
-	struct view *view = &reconciling->view;
-	struct bytes none = { 0 };
-	size_t count = 0;
-	int r;
-
-	WITH_WRITE_LOCK(reconciling->tree);
-	r = reconcile_begin(reconciling);
-	if (r == 0)
-		r = ASK(view, key_list, none, none, keep_key, reconciling);
-	if (r == 0)
-		r = leave_without_file(reconciling);
-	if (r == 0) {
-		count = reconciling->count;
-		r = reconcile_take_in(reconciling);
-	}
-	view_end(view);
-	return r < 0 ? r : (int64_t)count;
-}
-
-int64_t tree_adopt(struct tree *tree)
-{
-	struct reconciling reconciling = { .tree = tree };
-	int64_t adopted = adopt_locked(&reconciling);
-
-	reconcile_free(&reconciling);
-	notes_send(&reconciling.notes, tree, NOTIFY_LATER);
-	return adopted;
 }
 
 /* One step: 1 when more waits. */

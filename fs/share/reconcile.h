@@ -7,6 +7,7 @@
 #include "fs/base/batch.h"
 #include "fs/cache/cache.h"
 #include "fs/inode/commit.h"
+#include "fs/share/gather.h"
 #include "fs/tree/tree.h"
 
 struct changed_key {
@@ -24,10 +25,11 @@ struct changed_key {
 	bool has_kind;
 	uint32_t kind;
 	struct backend_key_stat stat;
-	/* What was looked at (look.c), as is its stat and kind, until the next commit
-	 * (reconciling.looked): there are no rows of it, no file, no orphan, and no directory of
-	 * its session, nor anything in the place of that; or there is that directory, and nothing
-	 * in it has the name that a file of it gets. */
+	/* What was looked at (look.c), as is its stat and kind, in the view with this number: there
+	 * are no rows of it, no file, no orphan, and no directory of its session, nor anything in
+	 * the place of that; or there is that directory, and nothing in it has the name that a file
+	 * of it gets. */
+	unsigned looked;
 	bool no_rows, no_file, no_orphan, no_session, no_name;
 	uint64_t dir; /* 0: not looked for */
 };
@@ -44,54 +46,14 @@ static inline struct bytes key_key(const struct changed_key *key)
 
 enum {
 	PATH_ATTEMPTS = 1000,
-	STEP_KEYS = 64,			/* beside those that are wanted */
-	ADOPT_TOGETHER = 2 * STEP_KEYS, /* names, at the most, in one commit */
-	REMOVE_TOGETHER = 64,
+	STEP_KEYS = 64, /* beside those that are wanted */
 	LOOK_KEYS = STEP_KEYS,
-};
-
-/* A name that was given, and is not in the store yet; all is counted or in the batch. */
-struct adopted {
-	struct inode *dir;
-	struct inode *made; /* if it is a directory */
-	struct bytes name;
-	struct backend_node node;
-	int64_t items; /* of a list; -1: it is none */
-	bool old;      /* its rows were there before the store, which is no event */
-};
-
-/* A directory whose node has changed with it. */
-struct adopted_dir {
-	struct inode *dir;
-	struct backend_node before; /* its times and links */
-};
-
-struct adoptions {
-	struct batch batch;
-	struct adopted names[ADOPT_TOGETHER];
-	size_t count;
-	struct adopted_dir dirs[2 * ADOPT_TOGETHER];
-	size_t dir_count;
-};
-
-/* A file that is about to go; all is counted or owned. */
-struct removal {
-	struct inode *inode;
-	struct inode *dir;
-	struct buf name;
-	struct unlinking unlinking;
-	struct version *before; /* what readers in the middle of it go on with, or NULL */
-};
-
-struct removals {
-	struct batch batch;
-	struct removal item[REMOVE_TOGETHER];
-	size_t count;
 };
 
 struct reconciling {
 	struct tree *tree;
 	struct view view;
+	unsigned views; /* so far */
 	struct notes notes;
 	struct changed_key *keys;
 	size_t count;
@@ -103,11 +65,15 @@ struct reconciling {
 	int64_t all_stamp;
 	int64_t newest; /* stamp of a change that the store told of */
 	bool may_stay;	/* changes may stay in its log (unsettled.c) */
-	bool looked;	/* what keys know of that holds still */
 	int view_error; /* of renewing the view behind a commit */
-	struct adoptions adoptions;
-	struct removals removals;
+	struct gathered gathered;
 };
+
+/* Whether what was looked at of a key holds still. */
+static inline bool key_holds(const struct reconciling *reconciling, const struct changed_key *key)
+{
+	return key->looked == reconciling->views;
+}
 
 /* digest.c */
 
@@ -137,6 +103,11 @@ int rows_inode(struct tree *tree, struct view *view, const struct backend_feed *
 	       struct inode **ret_inode);
 /* The key's bytes are borrowed. */
 void reconcile_done(const struct changed_key *key, struct batch *batch);
+/* What a file had before others changed it, if somebody needs that and it was kept; or NULL. */
+struct version *reconcile_version(struct tree *tree, struct inode *inode);
+/* What others have changed of a key by now, after what was taken in: the first row, INT64_MAX if
+ * nothing.  With a view. */
+int64_t changed_since(struct reconciling *reconciling, struct bytes session, struct bytes key);
 
 /* reconcile.c */
 
@@ -154,8 +125,6 @@ void rest_settle(struct reconciling *reconciling);
 
 /* reconcile-key.c */
 
-/* What a file had before others changed it, if somebody needs that and it was kept; or NULL. */
-struct version *reconcile_version(struct tree *tree, struct inode *inode);
 /* Bytes of a state file, of which no more were shown; UINT64_MAX: not known. */
 uint64_t known_size(const struct inode *inode);
 /* Whether rows from first on stand behind all of the list, as it was shown last. */
@@ -163,9 +132,6 @@ bool is_behind_list(const struct inode *inode, int64_t first);
 /* What stands below a draft is another thing, but the draft is what it was: a save of it that was
  * begun is none of something older. */
 void draft_stays(struct inode *draft);
-/* What others have changed of a key by now, after what was taken in: the first row, INT64_MAX if
- * nothing.  With a view. */
-int64_t changed_since(struct reconciling *reconciling, struct bytes session, struct bytes key);
 /* Take one key in; borrowed. */
 int reconcile_one(struct reconciling *reconciling, const struct changed_key *key);
 /* A sidecar that came may make a list of the single beside it, which is one more key then. */
@@ -174,18 +140,12 @@ int reconcile_neighbour(struct reconciling *reconciling, const struct changed_ke
 /* adopt.c */
 
 /* A file for a key that has rows and no file, with the owner and the mode of another one (like), or
- * with those of the root (NULL).  It is there when adopt_settle() has returned; the key is borrowed
- * until then. */
+ * with those of the root (NULL).  It is there when gather_settle() has returned; the key is
+ * borrowed until then. */
 int adopt_key(struct reconciling *reconciling, const struct changed_key *key, uint32_t kind,
 	      const struct backend_key_stat *stat, const struct backend_node *like);
 /* The same of a key that has no rows: no file is made. */
 int adopt_none(struct reconciling *reconciling, const struct changed_key *key);
-/* Commits what was adopted; with an error, nothing of it has been done.  Comes before any other
- * commit, so that the view stays the same from one key that is adopted to the next: what it told of
- * their rows still holds, whichever of them is looked at first. */
-int adopt_settle(struct reconciling *reconciling);
-/* Instead: as if nothing had been gathered. */
-void adopt_drop(struct reconciling *reconciling);
 
 /* apart.c */
 

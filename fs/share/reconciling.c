@@ -2,7 +2,9 @@
 
 #include <errno.h>
 
+#include "fs/content/content.h"
 #include "fs/inode/quota.h"
+#include "fs/inode/reader-snapshot.h"
 #include "fs/share/reconcile.h"
 #include "backend/base/array.h"
 
@@ -59,6 +61,7 @@ static void stale_all(const struct reconciling *reconciling)
 int reconcile_begin(struct reconciling *reconciling)
 {
 	reconciling->notes.view = &reconciling->view;
+	reconciling->views++;
 	return view_begin(reconciling->tree, BACKEND_ANYWAY, &reconciling->view);
 }
 
@@ -66,7 +69,6 @@ int reconcile_commit(struct reconciling *reconciling, struct batch *batch)
 {
 	int r;
 
-	reconciling->looked = false;
 	view_end(&reconciling->view);
 	r = tree_commit(reconciling->tree, batch, BACKEND_ANYWAY | BACKEND_FREES);
 	reconciling->tree->changes++;
@@ -97,4 +99,48 @@ int rows_inode(struct tree *tree, struct view *view, const struct backend_feed *
 	*ret_inode = r == 0 ? inode_known(tree, node.ino) : NULL;
 	backend_node_done(&node);
 	return r == -ENOENT ? 0 : r;
+}
+
+struct version *reconcile_version(struct tree *tree, struct inode *inode)
+{
+	struct version *version = versions_wanted(inode, NULL) ? content_kept(inode) : NULL;
+	struct view *view = NULL;
+
+	if (!version && versions_wanted(inode, NULL))
+		view = reader_snapshot_view(tree, inode);
+	if (!view)
+		return version;
+	(void)version_take(view, inode, &version); /* it has begun */
+	reader_snapshot_seen(tree, inode);
+	return version;
+}
+
+struct since {
+	struct bytes session;
+	struct bytes key;
+	int64_t first;
+};
+
+static int heed_note(void *arg, const struct backend_feed *feed)
+{
+	struct since *since = arg;
+
+	if (feed->what == BACKEND_FEED_ROWS && feed->foreign &&
+	    bytes_equal(feed->session, since->session) && bytes_equal(feed->key, since->key))
+		since->first = MIN(since->first, feed->first);
+	return 0;
+}
+
+/* Where rows of the key have changed since: the log says so, or the note of another mount that has
+ * taken that in, or both. */
+int64_t changed_since(struct reconciling *reconciling, struct bytes session, struct bytes key)
+{
+	struct view *view = &reconciling->view;
+	struct since since = { .session = session, .key = key, .first = INT64_MAX };
+	struct backend_change change;
+
+	if (backend_change_find(view->backend, view->snapshot, session, key, &change) == 0)
+		since.first = change.session.data ? change.first : INT64_MIN;
+	(void)backend_feed_list(view->backend, view->snapshot, heed_note, &since);
+	return since.first;
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 
-/* Files whose rows others have deleted: they go together, so many in one commit. */
+/* Files whose rows others have deleted. */
 
 #include <errno.h>
 
-#include "fs/share/removals.h"
+#include "fs/share/reconcile.h"
 #include "fs/share/unsettled.h"
 #include "fs/tree/tree.h"
 
@@ -33,7 +33,7 @@ static int removal_begin(struct reconciling *reconciling, struct inode *inode, s
 	return 0;
 }
 
-static void removal_apply(struct reconciling *reconciling, struct removal *removal)
+void removal_apply(struct reconciling *reconciling, struct removal *removal)
 {
 	struct inode *inode = removal->inode;
 
@@ -54,7 +54,7 @@ static void removal_apply(struct reconciling *reconciling, struct removal *remov
 		       });
 }
 
-static void removal_end(struct reconciling *reconciling, struct removal *removal)
+void removal_end(struct reconciling *reconciling, struct removal *removal)
 {
 	version_drop(&removal->before);
 	unlinking_done(&removal->unlinking);
@@ -63,8 +63,7 @@ static void removal_end(struct reconciling *reconciling, struct removal *removal
 	inode_forget(reconciling->tree, removal->dir, 1);
 }
 
-/* Those that files have left empty go as well, up to the session. */
-static int remove_empty(struct reconciling *reconciling, struct inode *dir)
+int remove_empty(struct reconciling *reconciling, struct inode *dir)
 {
 	int r = 0;
 
@@ -92,82 +91,30 @@ static int remove_empty(struct reconciling *reconciling, struct inode *dir)
 	return r;
 }
 
-static bool is_first_of_dir(const struct removals *removals, size_t i)
-{
-	for (size_t j = 0; j < i; j++)
-		if (removals->item[j].dir == removals->item[i].dir)
-			return false;
-	return true;
-}
-
-static int removals_commit(struct reconciling *reconciling)
-{
-	struct removals *removals = &reconciling->removals;
-	struct backend_node dir_node[REMOVE_TOGETHER];
-	int r;
-
-	for (size_t i = 0; i < removals->count; i++) {
-		if (!is_first_of_dir(removals, i))
-			continue;
-		dir_changed(removals->item[i].dir, 0, &dir_node[i]);
-		batch_dir(&removals->batch, &removals->item[i].dir->node, &dir_node[i]);
-	}
-	r = reconcile_commit(reconciling, &removals->batch);
-	for (size_t i = 0; r == 0 && i < removals->count; i++) {
-		if (is_first_of_dir(removals, i))
-			dir_apply(removals->item[i].dir, &dir_node[i]);
-		removal_apply(reconciling, &removals->item[i]);
-	}
-	return r < 0 ? r : reconciling->view_error;
-}
-
-void removals_drop(struct reconciling *reconciling)
-{
-	struct removals *removals = &reconciling->removals;
-
-	for (size_t i = 0; i < removals->count; i++)
-		removal_end(reconciling, &removals->item[i]);
-	removals->count = 0;
-	batch_done(&removals->batch);
-}
-
-int removals_settle(struct reconciling *reconciling)
-{
-	struct removals *removals = &reconciling->removals;
-	int r;
-
-	if (!removals->count)
-		return 0;
-	r = removals_commit(reconciling);
-	for (size_t i = 0; r == 0 && i < removals->count; i++)
-		if (is_first_of_dir(removals, i))
-			r = remove_empty(reconciling, removals->item[i].dir);
-	removals_drop(reconciling);
-	return r;
-}
-
 int removal_add(struct reconciling *reconciling, const struct changed_key *key, struct inode *inode)
 {
-	struct removals *removals = &reconciling->removals;
+	struct gathered *gathered = &reconciling->gathered;
 	struct inode *dir;
 	int r = 0;
 
 	/* A key may come again as a neighbour. */
-	for (size_t i = 0; i < removals->count; i++)
-		if (removals->item[i].inode == inode)
+	for (size_t i = 0; i < gathered->removal_count; i++)
+		if (gathered->removals[i].inode == inode)
 			return 0;
-	if (removals->count == REMOVE_TOGETHER)
-		r = removals_settle(reconciling);
+	if (gathered->removal_count == REMOVE_TOGETHER)
+		r = gather_settle(reconciling);
 	if (r == 0)
 		r = inode_get_dir(reconciling->tree, &reconciling->view, inode->node.parent, &dir);
 	if (r < 0)
 		return r;
-	r = removal_begin(reconciling, inode, dir, &removals->batch,
-			  &removals->item[removals->count]);
+	r = removal_begin(reconciling, inode, dir, &gathered->batch,
+			  &gathered->removals[gathered->removal_count]);
+	if (r == 0) {
+		gathered->removal_count++;
+		gather_dir(reconciling, dir, 0, true);
+		reconcile_done(key, &gathered->batch);
+		r = gathered->batch.error;
+	}
 	inode_forget(reconciling->tree, dir, 1);
-	if (r < 0)
-		return r;
-	removals->count++;
-	reconcile_done(key, &removals->batch);
-	return removals->batch.error;
+	return r;
 }

@@ -256,6 +256,8 @@ static int take_some(struct tree *tree, struct rest_walk *walk)
 	struct reconciling reconciling = { .tree = tree };
 	int r = step_locked(&reconciling, walk, count);
 
+	for (size_t i = 0; r == 0 && i < count; i++)
+		tree->rest.made += !reconciling.keys[i].no_rows && reconciling.keys[i].no_file;
 	reconcile_free(&reconciling);
 	notes_send(&reconciling.notes, tree, NOTIFY_LATER);
 	if (r == 0)

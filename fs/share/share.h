@@ -16,9 +16,6 @@ int tree_digest_now(struct tree *tree, bool patient);
 bool aparts_are_due(struct tree *tree);
 /* Whether changes that stay in the store's log are to be settled. */
 bool unsettled_are_due(struct tree *tree);
-/* Make a file for each key that has rows and none: how many, or -errno. */
-int64_t tree_adopt(struct tree *tree);
-
 /* rest.c: one step of the walk over rows that were there before the store, if this mount is to
  * walk; whether there is more to be done at once.  The taker's. */
 bool rest_step(struct tree *tree);

@@ -22,6 +22,7 @@ static int put_once(struct tree *tree, struct away *away, struct notes *notes,
 	struct inode *inode = NULL;
 	int r = tree_make(tree, &caller, away->dir, away->name, &what, &inode);
 	const bool made = r == 0;
+	bool unopened = false;
 
 	if (r == -EEXIST) {
 		r = name_lookup(tree, away->dir, away->name, &inode);
@@ -36,8 +37,12 @@ static int put_once(struct tree *tree, struct away *away, struct notes *notes,
 		WITH_READ_LOCK(tree);
 		WITH_INODE_LOCK(inode);
 
+		/* Another thread may have opened it meanwhile. */
+		unopened = inode->opening;
 		inode->opening = false;
 	}
+	if (unopened)
+		tree_use_end(tree, inode);
 	if (r == 0)
 		*ret_inode = inode;
 	else if (inode)

@@ -395,9 +395,6 @@ int unlinking_begin(struct tree *tree, struct view *view, struct inode *inode, b
 		if (unlinking->path.data)
 			node->target = unlinking->path;
 		batch_node_put(batch, node);
-		unlinking->claimed = needed;
-		if (needed)
-			batch_claim(batch, node->ino);
 		return batch->error;
 	}
 	unlinking->gone = true;
@@ -430,7 +427,6 @@ void unlinking_apply(struct unlinking *unlinking)
 		quota_void(unlinking->tree);
 	if (unlinking->left)
 		quota_left(unlinking->tree, inode, unlinking->left);
-	inode->claimed |= unlinking->claimed;
 }
 
 int entry_leave_whiteout(struct tree *tree, const struct inode *dir, struct bytes name,

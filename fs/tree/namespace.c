@@ -133,17 +133,26 @@ static int make_once(struct tree *tree, const struct make_request *request, bool
 	batch_node_put(&batch, &node);
 	batch_entry_put(&batch, node.parent, node.entry, request->name, node.ino);
 	batch_dir(&batch, &request->dir->node, &dir_node);
+	/* Nobody deletes it before it is open. */
+	if (request->what->will_open)
+		r = backend_use(tree->backend, node.ino, true);
+	if (r < 0)
+		return r;
 	r = tree_commit(tree, &batch, 0);
-	if (r < 0)
+	if (r == 0) {
+		dir_apply(request->dir, &dir_node);
+		if (end)
+			ghost_end_apply(tree, steal_ptr(end));
+		r = inode_create(tree, &node, request->dir, request->name, ret_inode);
+	}
+	if (r < 0) {
+		if (request->what->will_open)
+			backend_use(tree->backend, node.ino, false);
 		return r;
-	dir_apply(request->dir, &dir_node);
-	if (end)
-		ghost_end_apply(tree, steal_ptr(end));
-	r = inode_create(tree, &node, request->dir, request->name, ret_inode);
-	if (r < 0)
-		return r;
+	}
 	(*ret_inode)->inherited = (*ret_inode)->inherits = inherits;
 	(*ret_inode)->opening = request->what->will_open;
+	(*ret_inode)->uses = request->what->will_open;
 	name_happened(notes, tree, EVENT_SAVE, *ret_inode, request->dir, request->name);
 	return 0;
 }
@@ -237,17 +246,22 @@ static int make_nameless_once(struct tree *tree, const struct make_request *requ
 		return r;
 	node.kind = BACKEND_ORDINARY;
 	node.parent = node.entry = node.nlink = 0;
+	/* Nobody deletes it before it is open. */
+	r = backend_use(tree->backend, node.ino, true);
+	if (r < 0)
+		return r;
 	batch_node_put(&batch, &node);
-	batch_claim(&batch, node.ino);
 	r = tree_commit(tree, &batch, 0);
 	if (r == 0)
 		r = inode_create(tree, &node, request->dir, request->name, ret_inode);
-	if (r == 0) {
-		(*ret_inode)->nameless = true;
-		(*ret_inode)->claimed = true;
-		quota_left(tree, *ret_inode, request->dir->ino);
+	if (r < 0) {
+		backend_use(tree->backend, node.ino, false);
+		return r;
 	}
-	return r;
+	(*ret_inode)->nameless = (*ret_inode)->opening = true;
+	(*ret_inode)->uses = 1;
+	quota_left(tree, *ret_inode, request->dir->ino);
+	return 0;
 }
 
 int tree_make_nameless(struct tree *tree, const struct caller *caller, struct inode *dir,
@@ -302,8 +316,6 @@ static int link_once(struct tree *tree, struct inode *inode, struct inode *dir, 
 		return r;
 	dir_changed(dir, 0, &dir_node);
 	guard_dirs(dir, &batch);
-	if (inode->claimed) /* it had no name */
-		batch_unclaim(&batch, node.ino);
 	batch_node_put(&batch, &node);
 	batch_entry_put(&batch, node.parent, node.entry, name, node.ino);
 	batch_dir(&batch, &dir->node, &dir_node);
@@ -314,7 +326,6 @@ static int link_once(struct tree *tree, struct inode *inode, struct inode *dir, 
 		return r;
 	quota_left(tree, inode, quota_dir(inode));
 	inode->node = node;
-	inode->claimed = false;
 	dir_apply(dir, &dir_node);
 	name_happened(notes, tree, EVENT_SAVE, inode, dir, name);
 	return 0;
@@ -348,7 +359,6 @@ static int unlink_state(struct tree *tree, struct inode *dir, uint64_t id, struc
 	batch_entry_delete(&batch, dir->node.ino, id);
 	batch_node_put(&batch, &node);
 	batch_dir(&batch, &dir->node, &dir_node);
-	batch_claim(&batch, node.ino);
 	batch_grows(&batch, dir->ino, content_less(inode));
 	/* What another mount could not take in was before, and goes with the rows. */
 	if (tree_is_shared(tree))

@@ -151,7 +151,6 @@ struct unlinking {
 	bool hide;		  /* set before: only its name goes now, and its content with the
 				     last count of the inode */
 	bool orphaned;		  /* stage has its bytes, for handles of it */
-	bool claimed;		  /* this mount claims it */
 	struct bytes path;	  /* set before: it goes into the trash under it; data NULL: no */
 	struct stage stage;
 };

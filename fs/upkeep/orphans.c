@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 
-/* Files that were unlinked while open when the last mount ended without a word; and, by the one of
- * several mounts that is on duty, those that no mount needs any more. */
+/*
+ * Files that were unlinked while open when the last mount ended without a word; and, by the one of
+ * several mounts that is on duty, those that no mount has in use any more.  Before a file is opened
+ * its mount says that it uses it (backend_use()), and what deletes one depends on no mount doing
+ * so.  A file that nobody has open may go before each mount has heard that it has lost its name.
+ */
 
 #include <errno.h>
 #include <stdlib.h>
@@ -16,6 +20,9 @@
 #include "backend/base/array.h"
 #include "backend/base/log.h"
 
+/* Longer than any mount that is not stopped leaves a ghost. */
+static const int64_t GHOST_NS = INT64_C(10000000000);
+
 struct orphans {
 	struct tree *tree;
 	struct backend_node *node; /* as an ordinary one if its rows are another file's */
@@ -23,9 +30,7 @@ struct orphans {
 	size_t room;
 	struct backend_node *theirs; /* those of which other programs have changed the rows */
 	size_t theirs_count;
-	/* Keys that other programs have changed since: their rows are theirs. */
-	struct buf changed; /* of each the session and the key, with their sizes before them */
-	bool all;
+	bool shared;
 };
 
 static void orphans_done(struct orphans *orphans)
@@ -36,54 +41,16 @@ static void orphans_done(struct orphans *orphans)
 	for (size_t i = 0; i < orphans->theirs_count; i++)
 		backend_node_done(&orphans->theirs[i]);
 	free(orphans->theirs);
-	buf_done(&orphans->changed);
 }
 
-static int text_add(struct buf *list, struct bytes text)
+/* Whether other programs have changed the rows since. */
+static int is_theirs(const struct view *view, const struct backend_node *node)
 {
-	int r = buf_append(list, (const char *)&text.size, sizeof(text.size));
+	struct backend_change change;
+	int r = backend_change_find(view->backend, view->snapshot, node->session, node->key,
+				    &change);
 
-	return r < 0 ? r : buf_append_bytes(list, text);
-}
-
-static struct bytes text_next(struct bytes *list)
-{
-	struct bytes text = { 0 };
-
-	memcpy(&text.size, list->data, sizeof(text.size));
-	text.data = list->data + sizeof(text.size);
-	*list = bytes_make(text.data + text.size, list->size - sizeof(text.size) - text.size);
-	return text;
-}
-
-static int keep_changed(void *arg, const struct backend_change *change)
-{
-	struct orphans *orphans = arg;
-	int r;
-
-	/* What was set apart was changed before the file lost its name. */
-	if (change->apart)
-		return 0;
-	if (!change->session.data) {
-		orphans->all = true;
-		return 0;
-	}
-	r = text_add(&orphans->changed, change->session);
-	return r < 0 ? r : text_add(&orphans->changed, change->key);
-}
-
-static bool orphan_was_changed(const struct orphans *orphans, const struct backend_node *node)
-{
-	struct bytes rest = buf_bytes(&orphans->changed);
-
-	while (rest.size) {
-		struct bytes session = text_next(&rest);
-		struct bytes key = text_next(&rest);
-
-		if (bytes_equal(session, node->session) && bytes_equal(key, node->key))
-			return true;
-	}
-	return orphans->all;
+	return r == -ENOENT ? 0 : r < 0 ? r : 1;
 }
 
 static int keep_orphan(void *arg, const struct backend_node *node)
@@ -119,12 +86,16 @@ static int take_rows(struct view *view, struct orphans *orphans)
 			backend_node_done(&other);
 			node->kind = BACKEND_ORDINARY;
 			node->target = (struct bytes){ 0 };
-		} else if (r == -ENOENT && orphan_was_changed(orphans, node)) {
+			continue;
+		}
+		if (r == -ENOENT)
+			r = is_theirs(view, node);
+		if (r > 0) {
 			orphans->theirs[orphans->theirs_count++] = *node;
 			*node = orphans->node[--orphans->count];
 			i--;
+			r = 0;
 		}
-		r = r == -ENOENT ? 0 : r;
 	}
 	return r;
 }
@@ -146,6 +117,13 @@ static int keep_theirs(struct tree *tree, struct view *view, struct orphans *orp
 	return r == -EIO ? 0 : r;
 }
 
+/* A mount has one of them in use, or has not told which it has; or others have changed something
+ * since they were looked for.  They go later. */
+static bool is_for_later(int error)
+{
+	return error == -EBUSY || error == -EAGAIN || error == -ESTALE;
+}
+
 static void emit_delete(const struct backend_node *node, struct batch *batch)
 {
 	if (kind_is_state(node->kind) && node->key.data)
@@ -163,19 +141,22 @@ static int delete_together(struct tree *tree, struct view *view, const struct or
 		const struct backend_node *node = &orphans->node[i];
 		struct bytes path = node_trash_path(tree, node);
 
+		if (orphans->shared)
+			batch_guard_unused(&batch, node->ino);
 		if (path.data)
 			r = trash_put_single(tree, view, node, path, &batch);
 		else
 			emit_delete(node, &batch);
 	}
 	view_end(view);
-	return r < 0 ? r : tree_commit(tree, &batch, BACKEND_ANYWAY | BACKEND_FREES);
+	/* Not if other programs have changed rows of one meanwhile. */
+	return r < 0 ? r : tree_commit(tree, &batch, BACKEND_FREES);
 }
 
 /* On a full disk: one by one, and what is large in parts. */
-static int end_one(struct tree *tree, struct backend_node *node)
+static int end_one(struct tree *tree, struct backend_node *node, bool shared)
 {
-	const struct orphans one = { .node = node, .count = 1 };
+	const struct orphans one = { .node = node, .count = 1, .shared = shared };
 	_cleanup_(view_end) struct view view = { 0 };
 	int r = node_trash_path(tree, node).data ? view_begin(tree, BACKEND_ANYWAY, &view) :
 						   -ENOSPC;
@@ -192,24 +173,30 @@ static int end_one(struct tree *tree, struct backend_node *node)
 static void end_each(struct tree *tree, const struct orphans *orphans)
 {
 	for (size_t i = 0; i < orphans->count; i++) {
-		int r = end_one(tree, &orphans->node[i]);
+		int r = end_one(tree, &orphans->node[i], orphans->shared);
 
-		if (r < 0)
+		if (is_for_later(r))
+			tree->has_orphans = true;
+		else if (r < 0)
 			log_warning("inode %llu is unlinked, but cannot be deleted (%s); the next "
 				    "mount tries again",
 				    (unsigned long long)orphans->node[i].ino, strerror(-r));
 	}
 }
 
-/* In memory are those that this mount needs itself. */
+/* In memory are those that this mount needs itself.  A ghost (tree/ghost.h) is ended by its own
+ * mount, unless that was killed. */
 static int keep_unneeded(void *arg, const struct backend_node *node)
 {
 	struct orphans *orphans = arg;
 	struct inode *inode = inode_known(orphans->tree, node->ino);
 
-	if (!inode)
+	if (!inode && (!kind_is_state(node->kind) || node->ctime < time_now() - GHOST_NS))
 		return keep_orphan(orphans, node);
-	inode_forget(orphans->tree, inode, 1);
+	if (inode)
+		inode_forget(orphans->tree, inode, 1);
+	else
+		orphans->tree->has_orphans = true; /* look again, even if alone by then */
 	return 0;
 }
 
@@ -217,10 +204,8 @@ static int delete_orphans(struct tree *tree, bool opening, bool shared)
 {
 	_cleanup_(orphans_done) struct orphans orphans = { .tree = tree };
 	_cleanup_(view_end) struct view view = { 0 };
-	int r = view_begin(tree, BACKEND_ANYWAY | BACKEND_ORPHANS, &view);
+	int r = view_begin(tree, BACKEND_ANYWAY, &view);
 
-	if (r == 0)
-		r = backend_change_list(view.backend, view.snapshot, keep_changed, &orphans);
 	if (r == 0 && shared)
 		r = backend_orphan_list(view.backend, view.snapshot, keep_unneeded, &orphans);
 	else if (r == 0)
@@ -229,6 +214,8 @@ static int delete_orphans(struct tree *tree, bool opening, bool shared)
 		r = take_rows(&view, &orphans);
 	if (r == 0 && opening)
 		r = keep_theirs(tree, &view, &orphans);
+	else if (orphans.theirs_count)
+		tree->has_orphans = true; /* they go when the rows have another file */
 	if (r < 0)
 		return r == -EROFS ? 0 : r;
 	if (shared && !backend_on_duty(tree->backend))
@@ -243,12 +230,18 @@ static int delete_orphans(struct tree *tree, bool opening, bool shared)
 
 int tree_delete_orphans(struct tree *tree, bool opening)
 {
-	return delete_orphans(tree, opening, backend_is_shared(tree->backend));
+	int r = delete_orphans(tree, opening, backend_is_shared(tree->backend));
+
+	if (!is_for_later(r))
+		return r;
+	tree->has_orphans = true;
+	return 0;
 }
 
 int tree_reap_orphans(struct tree *tree)
 {
 	bool shared = backend_is_shared(tree->backend);
+	int r;
 
 	if (!atomic_exchange(&tree->has_orphans, shared) && !shared)
 		return 0;
@@ -261,5 +254,8 @@ int tree_reap_orphans(struct tree *tree)
 	/* So that nobody here comes to need one meanwhile. */
 	WITH_WRITE_LOCK(tree);
 
-	return delete_orphans(tree, false, true);
+	r = delete_orphans(tree, false, true);
+	if (r < 0)
+		tree->has_orphans = true;
+	return r;
 }

@@ -137,24 +137,21 @@ static int mend(struct mending *mending)
 	return r;
 }
 
-/* A file for each key that has none. */
-static int adopt_keys(struct mending *mending, struct tree *tree)
+/* The tree makes a file for each key that has none, as if its rows had been there before the store.
+ */
+static int adopt_keys(struct backend *backend)
 {
-	int64_t adopted = tree_adopt(tree);
+	const struct backend_op op = { .type = BACKEND_SETTING,
+				       .name = BYTES(BACKEND_UNADOPTED),
+				       .data = BYTES("1") };
 
-	/* Rows that were never mounted had no files. */
-	if (adopted > 0 && mending->repaired->records > mending->repaired->rows)
-		mend_report(mending,
-			    "keys that had lost their files, and so the modes and times of these: "
-			    "%" PRId64,
-			    adopted);
-	return adopted < 0 ? (int)adopted : 0;
+	return backend_commit(backend, &op, 1, BACKEND_ANYWAY);
 }
 
 static int mend_tree(const char *store, struct mending *mending, char **ret_why)
 {
 	struct backend_options options = { 0 };
-	struct tree_options plain = { .relayout = true };
+	const struct tree_options plain = { .relayout = true, .whole = true };
 	struct settings settings;
 	struct tree *tree;
 	int r = backend_open(store, &options, &mending->backend, ret_why);
@@ -166,6 +163,8 @@ static int mend_tree(const char *store, struct mending *mending, char **ret_why)
 	mending->moving = r == 0 && settings.moving;
 	if (r == 0)
 		r = mend(mending);
+	if (r == 0)
+		r = adopt_keys(mending->backend);
 	if (r < 0) {
 		backend_close(mending->backend);
 		return r;
@@ -175,9 +174,14 @@ static int mend_tree(const char *store, struct mending *mending, char **ret_why)
 		backend_close(mending->backend);
 		return r;
 	}
-	r = adopt_keys(mending, tree);
+	/* Rows that were never mounted had no files. */
+	if (tree->rest.made && mending->repaired->records > mending->repaired->rows)
+		mend_report(mending,
+			    "keys that had lost their files, and so the modes and times of these: "
+			    "%" PRId64,
+			    tree->rest.made);
 	tree_close(tree);
-	return r;
+	return 0;
 }
 
 int repair_store(const char *store, const char *new_store, const struct backend_repair *repair,

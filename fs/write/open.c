@@ -200,6 +200,8 @@ static int open_used(struct tree *tree, struct handle *handle, unsigned number, 
 	if (handle->next)
 		handle->next->link = &handle->next;
 	inode->open = handle;
+	/* It is in use by the handle, too. */
+	inode->uses -= inode->opening;
 	inode->opening = false;
 	return 0;
 }
@@ -222,7 +224,7 @@ static int open_once(struct tree *tree, struct handle *handle, unsigned number, 
 	/* The bytes of a file without a name may be gone. */
 	if (inode_is_state(inode) || inode->gone ?
 		    inode->gone && (!inode->orphaned || inode->lost) :
-		    !inode->node.nlink && !inode->claimed)
+		    !inode->node.nlink && !inode->uses)
 		return 1;
 	if (inode->apart && !inode->orphaned)
 		return -EIO;

@@ -262,9 +262,7 @@ struct backend_node state_node(uint64_t ino, struct bytes session, struct bytes 
 struct backend_snapshot *look(struct backend *backend)
 {
 	struct backend_snapshot *snapshot = NULL;
-	int r = backend->ops->snapshot_begin(backend,
-					     BACKEND_ANYWAY | BACKEND_BEGUN | BACKEND_ORPHANS,
-					     &snapshot);
+	int r = backend->ops->snapshot_begin(backend, BACKEND_ANYWAY | BACKEND_BEGUN, &snapshot);
 
 	cr_assert_eq(r, 0, "snapshot_begin: %d", r);
 	return snapshot;

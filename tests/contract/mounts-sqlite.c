@@ -64,6 +64,29 @@ Test(mounts, that_come_to_use_a_file_while_it_is_removed_fail_at_once, .fini = c
 	cr_expect_eq(backend_use(two, 6, true), 1, "what another program has left waits");
 }
 
+static int count_node(void *arg, const struct backend_node *node)
+{
+	*(unsigned *)arg += node->ino == 5;
+	return 0;
+}
+
+Test(mounts, that_share_with_nobody_delete_what_has_no_name, .fini = close_stores)
+{
+	static const struct backend_options alone = { .create = true, .owner = "the test" };
+	struct backend_node node = plain_node(5);
+	struct backend_snapshot *snapshot;
+	unsigned found = 0;
+
+	one = open_at(scratch_path("store.db"), &alone);
+	node.nlink = 0;
+	COMMIT(one, node_put(&node));
+	snapshot = look(one);
+	cr_expect_eq(backend_orphan_list(one, snapshot, count_node, &found), 0);
+	unlook(one, snapshot);
+	cr_expect_eq(found, 1);
+	cr_expect_eq(COMMIT(one, guard_unused(5), node_delete(5)), 0);
+}
+
 Test(mounts, that_were_alone_are_waited_for, .fini = close_stores)
 {
 	one = open_at(scratch_path("store.db"), &shared);

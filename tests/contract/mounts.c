@@ -702,42 +702,28 @@ static unsigned unneeded(struct backend *backend)
 	return found;
 }
 
-Mounts(a_file_without_a_name_stays_until_nobody_needs_it)
+Mounts(a_file_without_a_name_is_needed_by_who_has_it_in_use)
 {
 	struct backend_node node = plain_node(5);
 
-	node.nlink = 0;
-	cr_expect_eq(COMMIT(one, node_put(&node), op_of(BACKEND_CLAIM, 5)), 0);
-	cr_expect_eq(unneeded(one), 0, "two may need it");
-	digest(two);
-	cr_expect_eq(unneeded(two), 0, "one needs it");
-	cr_expect_eq(COMMIT(two, op_of(BACKEND_CLAIM, 5)), 0);
-	cr_expect_eq(COMMIT(one, op_of(BACKEND_UNCLAIM, 5)), 0);
-	cr_expect_eq(unneeded(one), 0, "two needs it");
-	shut(two);
-	cr_expect_eq(unneeded(one), 1);
-	cr_expect_eq(COMMIT(one, op_of(BACKEND_CLAIM, 6)), 0);
-	cr_expect_eq(unneeded(one), 1, "what is not there needs nobody");
-}
-
-/* So that what another mount comes to need meanwhile is not deleted by who looked before. */
-Mounts(what_is_needed_and_known_since_a_snapshot_was_begun_is_not_listed_in_it)
-{
-	struct backend_snapshot *before;
-	struct backend_node node = plain_node(5);
-	unsigned found = 0;
-
+	look_around(one);
+	look_around(two);
 	node.nlink = 0;
 	cr_expect_eq(COMMIT(one, node_put(&node)), 0);
-	before = look(one);
-	cr_expect_eq(COMMIT(two, op_of(BACKEND_CLAIM, 5)), 0);
+	cr_expect_eq(unneeded(one), 1, "nobody uses it");
+	cr_expect_eq(backend_use(two, 5, true), -ESTALE);
+	cr_expect_eq(unneeded(one), 1, "two may not, before it has heard of it");
 	digest(two);
-	cr_assert_eq(backend_orphan_list(one, before, count, &found), 0);
-	unlook(one, before);
-	cr_expect_eq(found, 0);
+	cr_expect_eq(backend_use(two, 5, true), 0);
 	cr_expect_eq(unneeded(one), 0);
-	cr_expect_eq(COMMIT(two, op_of(BACKEND_UNCLAIM, 5)), 0);
-	digest(one);
+	cr_expect_eq(unneeded(two), 0);
+	cr_expect_eq(backend_use(one, 5, true), 0);
+	cr_expect_eq(backend_use(two, 5, false), 0);
+	cr_expect_eq(unneeded(two), 0, "one uses it");
+	cr_expect_eq(backend_use(two, 5, true), 0);
+	cr_expect_eq(backend_use(one, 5, false), 0);
+	cr_expect_eq(unneeded(one), 0, "two uses it");
+	shut(two);
 	cr_expect_eq(unneeded(one), 1);
 }
 
@@ -916,6 +902,182 @@ Mounts(a_batch_that_was_not_told_of_a_change_removes_nothing)
 	look_around(one);
 	COMMIT(two, xattr_put(5, BYTES("user.a"), BYTES("1")));
 	cr_expect_eq(COMMIT(one, guard_unused(5)), -ESTALE);
+}
+
+/* What it has told while there was another one is true no longer. */
+Mounts(a_mount_that_is_alone_needs_what_it_has_in_use_now)
+{
+	struct backend_node node = plain_node(5);
+
+	look_around(one);
+	look_around(two);
+	cr_assert_eq(COMMIT(two, node_put(&node)), 0);
+	cr_expect_eq(backend_use(two, 5, true), 0);
+	node.nlink = 0;
+	cr_assert_eq(COMMIT(two, node_put(&node)), 0);
+	shut(one);
+	look_around(two);
+	usleep(1500000); /* in which it says that it tells no more */
+	cr_expect_eq(unneeded(two), 0);
+	cr_expect_eq(COMMIT(two, guard_unused(5), node_delete(5)), -EBUSY);
+	backend_use(two, 5, false);
+	cr_expect_eq(unneeded(two), 1);
+	cr_expect_eq(COMMIT(two, guard_unused(5), node_delete(5)), 0);
+}
+
+/* A file loses its name and is deleted by one mount, another one begins to use it, ends that, and
+ * hears of what the first has done; each does its own steps in this order. */
+enum race_step { UNLINKS, DELETES, USES, ENDS, HEARS, RACE_STEPS };
+
+struct race {
+	struct backend *remover, *user;
+	struct backend_node node;
+	bool unlinked, deleted, heard, held;
+	char order[RACE_STEPS + 1];
+};
+
+static bool is_there(struct backend *backend, uint64_t ino)
+{
+	struct backend_snapshot *snapshot = look(backend);
+	struct backend_node node;
+	int r = backend->ops->node_get(backend, snapshot, ino, &node);
+
+	unlook(backend, snapshot);
+	if (r == 0)
+		backend_node_done(&node);
+	return r == 0;
+}
+
+static void race_on(struct race *race, enum race_step step)
+{
+	const uint64_t ino = race->node.ino;
+	int r;
+
+	switch (step) {
+	case UNLINKS:
+		race->node.nlink = 0;
+		cr_expect_eq(COMMIT(race->remover, node_put(&race->node)), 0);
+		race->unlinked = true;
+		break;
+	case DELETES:
+		r = COMMIT(race->remover, guard_unused(ino), node_delete(ino));
+		cr_expect_eq(r, race->held ? -EBUSY : 0, "%s: %d", race->order, r);
+		race->deleted = r == 0;
+		break;
+	case USES:
+		if (race->heard) /* it opens nothing without a name */
+			break;
+		r = backend_use(race->user, ino, true);
+		cr_expect_eq(r, race->unlinked ? -ESTALE : 0, "%s: %d", race->order, r);
+		race->held = r >= 0;
+		break;
+	case ENDS:
+		if (race->held)
+			backend_use(race->user, ino, false);
+		race->held = false;
+		break;
+	default:
+		digest(race->user);
+		race->heard = race->unlinked;
+	}
+	cr_expect_eq(is_there(race->user, ino), !race->deleted, "%s", race->order);
+	cr_expect_eq(unneeded(race->remover), race->unlinked && !race->deleted && !race->held, "%s",
+		     race->order);
+}
+
+static void race_in_order(struct race race, const enum race_step order[RACE_STEPS])
+{
+	for (int i = 0; i < RACE_STEPS; i++)
+		race.order[i] = "udUEh"[order[i]];
+	cr_assert_eq(COMMIT(race.remover, node_put(&race.node)), 0);
+	digest(race.user);
+	for (int i = 0; i < RACE_STEPS; i++)
+		race_on(&race, order[i]);
+	if (!race.deleted)
+		race_on(&race, DELETES);
+	digest(race.user);
+	digest(race.remover);
+}
+
+/* All orders that leave those of each party in theirs; how many. */
+static unsigned race_all(struct race *race, enum race_step *order, int count, int unlinks, int uses,
+			 int hears)
+{
+	unsigned orders = 0;
+
+	if (count == RACE_STEPS) {
+		race->node.ino++;
+		race_in_order(*race, order);
+		return 1;
+	}
+	if (unlinks < 2) {
+		order[count] = unlinks ? DELETES : UNLINKS;
+		orders += race_all(race, order, count + 1, unlinks + 1, uses, hears);
+	}
+	if (uses < 2) {
+		order[count] = uses ? ENDS : USES;
+		orders += race_all(race, order, count + 1, unlinks, uses + 1, hears);
+	}
+	if (!hears) {
+		order[count] = HEARS;
+		orders += race_all(race, order, count + 1, unlinks, uses, 1);
+	}
+	return orders;
+}
+
+Mounts(a_file_is_deleted_in_no_order_while_it_is_in_use)
+{
+	enum race_step order[RACE_STEPS];
+	struct race race = { .remover = one, .user = two, .node = plain_node(100) };
+
+	look_around(one);
+	look_around(two);
+	cr_expect_eq(race_all(&race, order, 0, 0, 0, 0), 30);
+	race.remover = two;
+	race.user = one;
+	cr_expect_eq(race_all(&race, order, 0, 0, 0, 0), 30);
+}
+
+/* Each has seen an unlinked file with its rows.  One deletes it; the other makes a file of its key
+ * instead, or deletes it as well. */
+static void delete_and_make(struct backend *deleter, struct backend *maker, bool deletes_first,
+			    bool makes, uint64_t ino)
+{
+	struct backend_node ghost = state_node(ino, S, K), node = state_node(ino + 1, S, K);
+	const struct backend_op deletes[] = { guard_unused(ino),
+					      row_delete(S, K, INT64_MIN, INT64_MAX),
+					      node_delete(ino) };
+	const struct backend_op replaces[] = { row_delete(S, K, INT64_MIN, INT64_MAX),
+					       node_delete(ino), node_put(&node),
+					       row_insert(S, K, 0, BYTES("\"new\"")) };
+	int r;
+
+	ghost.nlink = 0;
+	cr_assert_eq(COMMIT(deleter, node_put(&ghost), row_insert(S, K, 0, BYTES("\"old\""))), 0);
+	digest(maker);
+	for (int i = 0; i < 2; i++) {
+		struct backend *backend = (i == 0) == deletes_first ? deleter : maker;
+
+		r = backend == maker && makes ? backend_commit(backend, replaces, 4, 0) :
+						backend_commit(backend, deletes, 3, BACKEND_ANYWAY);
+		cr_expect_eq(r, i ? -ESTALE : 0, "%d %d: %d", deletes_first, makes, r);
+	}
+	cr_expect_str_eq(rows_of(one, S, K), makes && !deletes_first ? "0=\"new\"" : "");
+	cr_expect_eq(unneeded(one), 0);
+	digest(one);
+	digest(two);
+	if (makes && !deletes_first)
+		COMMIT(one, row_delete(S, K, INT64_MIN, INT64_MAX), node_delete(ino + 1));
+	digest(two);
+}
+
+Mounts(of_two_who_end_an_unlinked_file_the_second_deletes_nothing)
+{
+	look_around(one);
+	look_around(two);
+	for (int i = 0; i < 8; i++)
+		delete_and_make(i & 4 ? two : one, i & 4 ? one : two, i & 1, i & 2,
+				100 + 10 * (uint64_t)i);
 }
 
 Mounts(a_setting_of_one_is_the_other_s_too_and_wakes_it)

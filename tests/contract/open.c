@@ -77,7 +77,7 @@ Test(opening, makes_a_store_that_explains_itself)
 	db = other_open(path);
 
 	cr_assert_str_eq(other_asks(db, "PRAGMA application_id"), "1936028518");
-	cr_assert_str_eq(other_asks(db, "PRAGMA user_version"), "6");
+	cr_assert_str_eq(other_asks(db, "PRAGMA user_version"), "7");
 	cr_assert_str_eq(other_asks(db, "PRAGMA journal_mode"), "wal");
 	cr_assert_str_eq(other_asks(db, "SELECT sql LIKE '%-- One row a file or directory%' FROM "
 					"sqlite_schema WHERE name = 'sessfs_node'"),
@@ -240,11 +240,38 @@ Test(opening, refuses_a_newer_format)
 	const char *path = scratch_path("store.db");
 
 	make_store(path);
-	make_other(path, "UPDATE sessfs_meta SET value = 7 WHERE key = 'schema_version'");
+	make_other(path, "UPDATE sessfs_meta SET value = 8 WHERE key = 'schema_version'");
 	expect_refusal(path, &owner, -EPROTONOSUPPORT, "newer");
-	make_other(path, "UPDATE sessfs_meta SET value = 6 WHERE key = 'schema_version'; "
+	make_other(path, "UPDATE sessfs_meta SET value = 7 WHERE key = 'schema_version'; "
 			 "PRAGMA user_version = 9");
 	expect_refusal(path, &owner, -EPROTONOSUPPORT, "format 9");
+}
+
+Test(opening, brings_the_format_before_forward_unless_older_programs_have_it)
+{
+	static const struct backend_options shared = { .owner = "one of before", .shared = true };
+	const char *path = scratch_path("store.db");
+	struct backend *older;
+	sqlite3 *db;
+
+	make_store(path);
+	older = open_at(path, &shared);
+	make_other(path, "UPDATE sessfs_meta SET value = 6 WHERE key = 'schema_version'; "
+			 "PRAGMA user_version = 6; CREATE TABLE sessfs_claim (ino, mount, n)");
+	expect_refusal(path, &shared, -EBUSY, "is mounted by an older sessfs (one of before)");
+	expect_refusal(path, &guest, -EBUSY, "is mounted by an older sessfs (one of before)");
+	shut(older);
+	shut(open_at(path, &shared));
+	db = other_open(path);
+	cr_expect_str_eq(other_asks(db, "PRAGMA user_version"), "7");
+	cr_expect_str_eq(other_asks(db, "SELECT value FROM sessfs_meta WHERE key = "
+					"'schema_version'"),
+			 "7");
+	cr_expect_str_eq(other_asks(db, "SELECT count(*) FROM sqlite_schema WHERE name = "
+					"'sessfs_claim'"),
+			 "0");
+	cr_expect_str_eq(other_asks(db, "SELECT count(*) FROM agentscope_sessions"), "1");
+	other_close(db);
 }
 
 Test(opening, refuses_the_older_layout_with_a_hint)

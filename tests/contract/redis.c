@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* A store on Redis in the place of stores.c, on the server that tests/servers/with-server has
  * started. */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -30,15 +31,14 @@ static void parse(struct url *url)
 	cr_assert_eq(url_parse(text, url, NULL), 0);
 }
 
-static void drop(void)
+/* By the server, as other programs do it: ARGV[1] is the prefix. */
+static int64_t server_runs(const char *script)
 {
-	static const char script[] = "for _, begins in ipairs({'', 'sessfs:'}) do for _, key in "
-				     "ipairs(redis.call('KEYS', "
-				     "begins .. ARGV[1] .. '*')) do redis.call('DEL', key) end end";
 	_cleanup_(url_done) struct url url = { 0 };
 	struct words words = { 0 };
 	struct reply reply = { 0 };
 	struct wire *wire;
+	int64_t number;
 
 	parse(&url);
 	cr_assert_eq(wire_open(&url, NULL, 0, redis_now() + ANSWER_MS, &wire, NULL), 0);
@@ -47,9 +47,19 @@ static void drop(void)
 	words_str(&words, "0");
 	words_str(&words, url.prefix);
 	cr_assert_eq(wire_ask(wire, &words, redis_now() + ANSWER_MS, &reply), 0);
+	cr_assert_neq(reply.type, REPLY_ERROR, "%s", reply.text.data);
+	number = reply_number(&reply);
 	words_done(&words);
 	reply_done(&reply);
 	wire_free(wire);
+	return number;
+}
+
+static void drop(void)
+{
+	server_runs("for _, begins in ipairs({'', 'sessfs:'}) do for _, key in "
+		    "ipairs(redis.call('KEYS', begins .. ARGV[1] .. '*')) do "
+		    "redis.call('DEL', key) end end");
 }
 
 static int try_store(const struct backend_options *options, struct backend **ret_backend,
@@ -165,4 +175,56 @@ struct backend *shared_store(int kind, struct backend *first)
 	(void)kind, (void)first;
 	look_for_exception();
 	return open_store(&shared);
+}
+
+static void expect_refusal(const struct backend_options *options, int error, const char *words)
+{
+	_cleanup_(freep) char *why = NULL;
+	struct backend *backend;
+
+	cr_assert_eq(try_store(options, &backend, &why), error, "%s", why);
+	cr_expect(strstr(why, words), "\"%s\" does not say \"%s\"", why, words);
+}
+
+/* The keys of a store are named in store.h. */
+#define KEY(letter) "'sessfs:' .. ARGV[1] .. '" letter "'"
+
+Test(opening, brings_the_format_before_forward_unless_older_programs_have_it, .fini = close_stores)
+{
+	static const struct backend_options reading = { .read_only = true };
+	struct backend *older;
+
+	older = open_store(&shared);
+	cr_assert_eq(COMMIT(older, row_insert(S, K, 0, BYTES("1"))), 0);
+	server_runs("redis.call('HSET', " KEY(
+		"m") ", 'format', '1'); "
+		     "redis.call('ZADD', " KEY("o") ", 0, 'A1', 0, 'A2'); "
+						    "redis.call('HSET', " KEY(
+							    "v") ", 'A1', '', 'A2', '')");
+	expect_refusal(&shared, -EBUSY, "is mounted by an older sessfs; unmount it");
+	expect_refusal(&reading, -EROFS, "is a store of an older sessfs; mount it once");
+	cr_assert_eq(COMMIT(older, row_insert(S, K, 1, BYTES("2"))), 0);
+	/* It is stopped for longer than its lease. */
+	cr_expect_eq(server_runs("local list = redis.call('HGETALL', " KEY(
+			     "w") "); "
+				  "for i = 1, #list, 2 do redis.call('HSET', " KEY(
+					  "w") ", "
+					       "list[i], (string.gsub(list[i + 1], ' %d+', ' 0', "
+					       "1))) end "
+					       "return #list"),
+		     2);
+	one = open_store(&shared);
+	cr_expect_eq(server_runs("return tonumber(redis.call('HGET', " KEY("m") ", 'format'))"), 2);
+	cr_expect_eq(server_runs("return #redis.call('ZRANGEBYLEX', " KEY(
+			     "o") ", '[A', '(B') "
+				  "+ redis.call('HEXISTS', " KEY("v") ", 'A1')"),
+		     0);
+	cr_expect_lt(COMMIT(older, row_insert(S, K, 2, BYTES("3"))), 0);
+	usleep(1500000); /* in which it says that it lives */
+	cr_expect_lt(COMMIT(older, row_insert(S, K, 2, BYTES("3"))), 0);
+	cr_expect_str_eq(rows_of(one, S, K), "0=1 1=2");
+	cr_expect_eq(COMMIT(one, row_insert(S, K, 2, BYTES("3"))), 0);
+	cr_expect_eq(server_runs("return redis.call('HLEN', " KEY("w") ")"), 1);
+	server_runs("redis.call('HSET', " KEY("m") ", 'format', '3')");
+	expect_refusal(&shared, -EPROTONOSUPPORT, "newer format (3)");
 }

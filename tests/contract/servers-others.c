@@ -774,29 +774,26 @@ Test(others, that_leave_several_notes_depend_on_what_one_depends_on)
 Test(others, that_are_silent_end_with_all_that_they_had)
 {
 	static const char left[] =
-		"SELECT (SELECT COUNT(*) FROM sessfs_mount) * 1000 + (SELECT COUNT(*) FROM "
-		"sessfs_claim WHERE mount <> 0) * 100 + (SELECT COUNT(*) FROM sessfs_lock) * 10 + "
-		"(SELECT COUNT(*) FROM sessfs_use)";
+		"SELECT (SELECT COUNT(*) FROM sessfs_mount) * 100 + (SELECT COUNT(*) FROM "
+		"sessfs_lock) * 10 + (SELECT COUNT(*) FROM sessfs_use)";
 	const struct backend_lock held = { .end = 99, .pid = 7, .exclusive = 1 };
-	const struct backend_op claim = { .type = BACKEND_CLAIM, .ino = 5 };
 	const struct backend_op lock = {
 		.type = BACKEND_LOCK,
 		.ino = 6,
 		.at = 1,
 		.data = bytes_make((const char *)&held, sizeof(held)),
 	};
-	struct backend_node nameless = plain_node(5), node = plain_node(6);
+	struct backend_node node = plain_node(6);
 
 	begin_two();
-	nameless.nlink = 0;
-	cr_expect_eq(COMMIT(two, node_put(&nameless), claim, node_put(&node), lock), 0);
+	cr_expect_eq(COMMIT(two, node_put(&node), lock), 0);
 	digest(one);
 	cr_expect_eq(backend_use(two, 6, true), 0);
 	cr_expect(backend_on_duty(two));
 	backend_turn(two, true);
-	cr_expect_str_eq(server_asks(left), "2111");
+	cr_expect_str_eq(server_asks(left), "211");
 	let_lapse();
-	cr_expect_str_eq(server_asks(left), "1000");
+	cr_expect_str_eq(server_asks(left), "100");
 	cr_expect_str_eq(server_asks("SELECT turn FROM sessfs_store"), "0");
 	look_around(one);
 	cr_expect_not(backend_is_shared(one));

@@ -294,7 +294,7 @@ static void pass_on_what_mounts_do(int (*wrapper)(struct backend *, struct backe
 	cr_expect_eq(told, 1);
 	cr_expect_eq(backend_orphan_find(backend, snapshot, S, K, &found), 0);
 	cr_expect_eq(backend_orphan_list(backend, snapshot, count_node, &listed), 0);
-	cr_expect_eq(listed, 0, "this mount has not digested it");
+	cr_expect_eq(listed, 1);
 	cr_expect_eq(backend_lock_find(backend, snapshot, 5, &lock, &lock), 0);
 	cr_expect_eq(lock.pid, 7);
 	unlook(backend, snapshot);

@@ -195,6 +195,38 @@ def test_a_mount_outlives_postgresql_that_is_away_for_longer_than_it_waits(box):
     comes_back(box, "postgresql")
 
 
+def lets_go(box, kind):
+    """Of a removed file, while the server is away for longer than the mount waits."""
+    server = start(box, kind)
+    proxy, base = servers.proxy(box, server), server.database()
+    schema = {"mysql": "", "postgresql": "agentscope."}[kind]
+    one, two = box.mount(store=proxy.url(base, timeout=TIMEOUT)), box.mount(store=base.url)
+    os.mkdir(two.at("s"))
+    harness.write(two.at("s", "o.txt"), b"text")
+    harness.eventually(lambda: errno_of(os.stat, one.at("s", "o.txt")) == 0, "it is there")
+    file = os.open(one.at("s", "o.txt"), os.O_RDONLY)
+    os.unlink(two.at("s", "o.txt"))
+    harness.eventually(lambda: errno_of(os.stat, one.at("s", "o.txt")), "it is gone")
+    proxy("refuse")
+    proxy("cut")
+    os.close(file)
+    time.sleep(2 * TIMEOUT)
+    proxy("go")
+    query = f"SELECT COUNT(*) FROM {schema}sessfs_node WHERE nlink = 0"
+    with base.connect() as client:
+        harness.eventually(
+            lambda: int(client.query(query)[0][0]) == 0, "what nobody has open goes"
+        )
+
+
+def test_a_mount_of_mariadb_that_was_away_has_let_go_of_a_removed_file(box):
+    lets_go(box, "mysql")
+
+
+def test_a_mount_of_postgresql_that_was_away_has_let_go_of_a_removed_file(box):
+    lets_go(box, "postgresql")
+
+
 def waits_for_a_turn(box, kind):
     """Another mount alone may commit for a while, and the connection is lost meanwhile."""
     server = start(box, kind)

@@ -328,5 +328,28 @@ def test_a_server_that_is_away_is_waited_for_and_then_an_error(box):
     same(read(mount.at("s", "l.jsonl")), b"1\n3\n")
 
 
+def test_a_mount_that_was_away_has_let_go_of_a_removed_file(box):
+    server = resp.start(box)
+    proxy = servers.proxy(box, server)
+    one = box.mount(store=server.url(timeout=2, **proxy.words))
+    two = box.mount(store=server.url())
+    os.mkdir(two.at("s"))
+    write(two.at("s", "o.txt"), b"text")
+    eventually(lambda: errno_of(os.stat, one.at("s", "o.txt")) == 0, "it is there")
+    file = os.open(one.at("s", "o.txt"), os.O_RDONLY)
+    os.unlink(two.at("s", "o.txt"))
+    eventually(lambda: errno_of(os.stat, one.at("s", "o.txt")), "it is gone")
+    proxy("refuse")
+    proxy("cut")
+    os.close(file)
+    time.sleep(4)
+    proxy("go")
+    with server.connect() as client:
+        order = "sessfs:" + PREFIX[:-1] + ":o"
+        eventually(
+            lambda: client("ZRANGEBYLEX", order, "[O", "(P") == [], "what nobody has open goes"
+        )
+
+
 if __name__ == "__main__":
     servers.main(globals())

@@ -426,7 +426,7 @@ def set_up(box, kind):
     for version, word in ((1, "an older sessfs"), (99, "a newer sessfs")):
         with base.connect() as client:
             client.query(f"UPDATE {schema}sessfs_store SET version = {version}")
-        refused(box, url, f"has the format {version}, and this sessfs knows the format 5 alone")
+        refused(box, url, f"has the format {version}, and this sessfs knows the format 6 alone")
         refused(box, base.url, word)
         done = box.sessfs("setup", base.url)
         same((done.returncode, done.stdout), (1, b""), "setup")
@@ -778,7 +778,7 @@ def is_had_by_one_that_is_not_here(box, kind):
     now = {"mysql": "UTC_TIMESTAMP(6)", "postgresql": "clock_timestamp()"}[kind]
     with base.connect() as client:
         client.query(f"INSERT INTO {TABLE.replace('agentscope_sessions', 'sessfs_mount')} (number, "
-                     f"guest, owner, seen_at) VALUES (99, 0, 'somebody', {now})")
+                     f"guest, owner, seen_at, format) VALUES (99, 0, 'somebody', {now}, 6)")
     done = box.sessfs("mount", "-o", "exclusive", base.url, box.new_folder("mnt"))
     said = done.stderr.decode()
     assert "already mounted by somebody; no mount here has this URL" in said, said
@@ -800,8 +800,8 @@ TIMES = {
 }
 
 
-def make_old(client, kind, prefix):
-    """As the format before left it: there were no gates, and what mounts told was numbered
+def make_older(client, kind, prefix):
+    """As one of the formats before left it: there were no gates, and what mounts told was numbered
     otherwise."""
     for table in ("mount", "feed", "known", "gate"):
         client.query(f"DROP TABLE {prefix}sessfs_{table}")
@@ -820,7 +820,7 @@ def is_brought_up_to_date(box, kind):
     lines = b"".join(b'{"line":%d}\n' % n for n in range(300))
     run(box, "put", base.url, "s/l.jsonl", stdin=lines)
     with base.connect() as client:
-        make_old(client, kind, prefix)
+        make_older(client, kind, prefix)
         refused(box, base.url, "is mounted by an older sessfs; unmount it")
         client.query(f"UPDATE {prefix}sessfs_mount SET seen_at = seen_at - INTERVAL '20' SECOND")
     done = box.sessfs("check", base.url)
@@ -833,6 +833,47 @@ def is_brought_up_to_date(box, kind):
     other = box.mount(store=base.url)
     same(read(other.at("s", "l.jsonl")), lines + b'{"line":300}\n', "elsewhere")
     run(box, "check", base.url)
+
+
+# How the program of the format before comes to a store, again if it was stopped for long.
+JOINS = ("INSERT INTO {0}sessfs_mount (number, guest, owner, seen_at) SELECT mount + 1, 0, "
+         "'somebody', {1} FROM {0}sessfs_store WHERE id = 1")
+
+
+def keeps_the_program_before_out(box, kind):
+    base = start(box, kind).database()
+    prefix = TABLE.replace("agentscope_sessions", "")
+    run(box, "put", base.url, "s/l.jsonl", stdin=b'{"line":0}\n')
+    joins = JOINS.format(prefix, TIMES[kind][1])
+    with base.connect() as client:
+        client.query(f"ALTER TABLE {prefix}sessfs_mount DROP COLUMN format")
+        client.query(f"CREATE TABLE {prefix}sessfs_claim (ino BIGINT NOT NULL PRIMARY KEY, mount "
+                     "BIGINT NOT NULL, lane BIGINT NOT NULL, n BIGINT NOT NULL)")
+        client.query(f"UPDATE {prefix}sessfs_store SET version = 5")
+        client.query(joins)
+        refused(box, base.url, "is mounted by an older sessfs; unmount it")
+        client.query(f"UPDATE {prefix}sessfs_mount SET seen_at = seen_at - INTERVAL '20' SECOND")
+        run(box, "put", base.url, "s/m.jsonl", stdin=b'{"line":1}\n')
+        left = client.query(f"SELECT COUNT(*) FROM {prefix}sessfs_mount")
+        same(int(left[0][0]), 0, "mounts that are left")
+        if kind == "mysql":
+            client.query("SET SESSION sql_mode = 'STRICT_ALL_TABLES'")
+        try:
+            client.query(joins)
+        except Exception as error:
+            assert "format" in str(error), error
+        else:
+            raise AssertionError("it joins again")
+    same(run(box, "cat", base.url, "s/l.jsonl"), b'{"line":0}\n', "what was there before")
+    run(box, "check", base.url)
+
+
+def test_the_program_of_the_format_before_does_not_come_back_on_mariadb(box):
+    keeps_the_program_before_out(box, "mysql")
+
+
+def test_the_program_of_the_format_before_does_not_come_back_on_postgresql(box):
+    keeps_the_program_before_out(box, "postgresql")
 
 
 def test_a_store_of_the_format_before_is_brought_up_to_date_on_mariadb(box):

@@ -65,7 +65,8 @@ struct deed {
 struct slot {
 	int mount;
 	struct handle *handle[2];
-	bool of_state; /* when it was opened */
+	bool of_state; /* when it was opened, */
+	char path[64]; /* by this name */
 };
 
 static struct slot slots[SLOTS];
@@ -120,8 +121,14 @@ static struct deed make_deed(bool single)
 		deed.path = dirs[below(ARRAY_SIZE(dirs))];
 		break;
 	case UNLINK:
-	case CUT:
+		deed.path = slots[deed.slot].handle[0] && below(2) ? slots[deed.slot].path :
+								     path_of_file();
+		break;
 	case OPEN:
+		deed.flags |= below(2) ? O_CREAT : 0;
+		deed.path = path_of_file();
+		break;
+	case CUT:
 	case SAVE:
 	case APPEND:
 		deed.path = path_of_file();
@@ -415,6 +422,44 @@ static void settle_all(void)
 	world_settle();
 }
 
+/* What nobody has in use is deleted, whatever the mounts have heard. */
+static void reap_all(void)
+{
+	for (int i = 0; i < MOUNTS; i++) {
+		many_use(i);
+		many_reap_here();
+	}
+}
+
+/* A file that has lost its name, and the reapers have come by. */
+static void same_without_name(const struct slot *slot)
+{
+	_cleanup_(freep) char *expected = NULL;
+	const char *found;
+
+	if (slot->of_state || kind_is_state(handle_inode(slot->handle[1])->node.kind) ||
+	    (slot->handle[0]->flags & O_ACCMODE) == O_WRONLY)
+		return;
+	for (int i = 0; i < 2; i++) {
+		use_plain();
+		freep(&expected);
+		expected = strdup(read_by(slot->handle[1]));
+		many_use(slot->mount);
+		found = read_by(slot->handle[0]);
+		if (strcmp(found, expected) != 0) {
+			tell_history();
+			cr_assert(false, "mount %d has lost \"%s\": \"%s\"", slot->mount, expected,
+				  found);
+		}
+		if ((slot->handle[0]->flags & O_ACCMODE) == O_RDONLY)
+			return;
+		cr_assert_eq(wrote(slot->handle[0], "more"), 0);
+		use_plain();
+		cr_assert_eq(wrote(slot->handle[1], "more"), 0);
+		reap_all();
+	}
+}
+
 /* A file without a name that is open on several mounts is several files from then on. */
 static void let_go(void)
 {
@@ -423,6 +468,7 @@ static void let_go(void)
 
 		if (!slot->handle[0] || handle_inode(slot->handle[1])->node.nlink)
 			continue;
+		same_without_name(slot);
 		use_plain();
 		closed(&slot->handle[1]);
 		many_use(slot->mount);
@@ -497,9 +543,11 @@ static void play_one(void)
 	many_use(first.mount);
 	r = do_deed(&first, &said);
 	do_plain(&first, r, &said, "");
-	if (first.what == OPEN && r == 0)
-		slots[first.slot].of_state =
-			kind_is_state(handle_inode(slots[first.slot].handle[1])->node.kind);
+	if (first.what != OPEN || r < 0)
+		return;
+	slots[first.slot].of_state =
+		kind_is_state(handle_inode(slots[first.slot].handle[1])->node.kind);
+	snprintf(slots[first.slot].path, sizeof(slots[0].path), "%s", first.path);
 }
 
 /* Calls that look a name up first, and then change the file, whatever becomes of the name. */
@@ -618,6 +666,7 @@ ParameterizedTest(const int *kind, many_random, mounts_of_one_store_are_as_one)
 			play_one();
 		else
 			play_two();
+		reap_all();
 		let_go();
 		settle_all();
 		let_go();

@@ -13,6 +13,9 @@ void many_open(int kind, int count);
 /* As world_close(), of all. */
 void many_close(void);
 void many_use(int number);
+/* The last one ends, and commits nothing any more: as if it had been killed, with nothing of it in
+ * memory but what it leaves to the store.  The first is in use then. */
+void many_kill_last(void);
 /* The next time that a mount is about to commit, something is done on another one before. */
 typedef void many_fn(void);
 void many_meanwhile(int number, int other, many_fn *fn);
@@ -24,6 +27,8 @@ unsigned many_commits(void);
 /* Ghosts end and what nobody needs is deleted, on all mounts or on the one in use. */
 void many_settle(void);
 void many_settle_here(void);
+/* What nobody needs is deleted, if the mount in use is on duty. */
+void many_reap_here(void);
 /* Nodes without a name that are left. */
 unsigned many_orphans(void);
 

@@ -23,6 +23,7 @@
 #include "backend/base/log.h"
 #include "backend/base/tick.h"
 #include "tests/unit/many.h"
+#include "tests/unit/clock.h"
 #include "tests/unit/rounds.h"
 
 #define Many(name)                                                                                 \
@@ -1556,7 +1557,7 @@ static void stay_silent(int level, const char *sentence)
 }
 
 /* Whichever call fails when this is heard of: the next one may as well succeed. */
-Test(many, a_file_that_is_open_stays_though_the_first_try_to_claim_it_fails)
+Test(many, a_file_that_is_open_stays_though_its_removal_is_heard_of_by_a_second_try_alone)
 {
 	enum { CALLS = 12 };
 	struct handle *handle;
@@ -1576,6 +1577,299 @@ Test(many, a_file_that_is_open_stays_though_the_first_try_to_claim_it_fails)
 		close_handle(handle);
 	}
 	many_close();
+}
+
+/* One of them is on duty. */
+static void delete_unused(void)
+{
+	for (int i = 0; i < 3; i++) {
+		ON(i) many_reap_here();
+	}
+}
+
+/* With a file that mount 1 has open, or has looked up: mount 0 unlinks it, what nobody has in use
+ * is deleted, mount 1 hears of it, in any order. */
+enum { UNLINKS, DELETES, HEARS, STEPS };
+
+static void step(int what)
+{
+	ON(what == HEARS)
+	if (what == UNLINKS)
+		cr_assert_eq(unlinked("s/o.txt"), 0);
+	else if (what == DELETES)
+		delete_unused();
+	else
+		cr_assert_eq(world_tree->take_in(world_tree), 0);
+}
+
+static void unlink_in_order(int first, int second, bool opens)
+{
+	const int third = STEPS - first - second;
+	struct handle *handle = NULL;
+	struct inode *inode;
+	int r;
+
+	ON(0) save("s/o.txt", "text");
+	ON(1) inode = inode_at("s/o.txt");
+	if (opens)
+		handle = open_inode(inode, O_RDWR);
+	step(first);
+	step(second);
+	ON(1)
+	r = handle ? 0 : tree_open_file(world_tree, inode, FACE_ANY, O_RDWR, getpid(), &handle);
+	step(third);
+	step(DELETES);
+	ON(1)
+	if (r == 0) {
+		cr_expect_str_eq(read_by(handle), "text", "%d %d", first, second);
+		write_at(handle, 0, BYTES("TE"));
+		step(DELETES);
+		ON(1) cr_expect_str_eq(read_by(handle), "TExt", "%d %d", first, second);
+		close_handle(handle);
+	}
+	cr_expect(r == 0 || (!opens && r == -ESTALE && (first == UNLINKS || second == UNLINKS)),
+		  "%d %d: %d", first, second, r);
+	ON(1) forget(inode);
+	many_settle();
+	cr_expect_eq(many_orphans(), 0, "%d %d", first, second);
+}
+
+ParameterizedTestParameters(many, a_file_that_is_open_is_deleted_by_nobody)
+{
+	return every_kind();
+}
+
+ParameterizedTestParameters(many, a_file_without_a_name_is_deleted_by_nobody_before_it_is_open)
+{
+	return every_kind();
+}
+
+ParameterizedTest(const int *kind, many, a_file_that_is_open_is_deleted_by_nobody)
+{
+	many_open(*kind, 3);
+	for (int first = 0; first < STEPS; first++)
+		for (int second = 0; second < STEPS; second++)
+			for (int opens = 0; opens < 2 && first != second; opens++)
+				unlink_in_order(first, second, opens);
+	many_close();
+}
+
+/* Each of the mounts is on duty once, which a mount of a memory store always is. */
+ParameterizedTest(const int *kind, many,
+		  a_file_without_a_name_is_deleted_by_nobody_before_it_is_open)
+{
+	const struct caller caller = { 0 };
+	struct handle *handle;
+	struct inode *dir, *inode;
+
+	many_open(*kind, 3);
+	for (int maker = 0; maker < 3; maker++) {
+		ON(maker) dir = inode_at("s");
+		cr_assert_eq(tree_make_nameless(world_tree, &caller, dir, S_IFREG | 0600, &inode),
+			     0);
+		delete_unused();
+		ON(maker) handle = open_inode(inode, O_RDWR);
+		forget(inode);
+		write_at(handle, 0, BYTES("text"));
+		delete_unused();
+		ON(maker) cr_expect_str_eq(read_by(handle), "text");
+		cr_expect_eq(many_orphans(), 1);
+		close_handle(handle);
+		forget(dir);
+		many_settle();
+		cr_expect_eq(many_orphans(), 0);
+	}
+	many_close();
+}
+
+static struct inode *made;
+static struct handle *opened;
+static int open_result;
+
+static void open_made(void)
+{
+	open_result = tree_open_file(world_tree, made, FACE_ANY, O_RDWR, getpid(), &opened);
+}
+
+/* Who was about to delete it has seen that nobody has it in use. */
+Many(a_file_that_is_opened_while_it_is_about_to_be_deleted_stays)
+{
+	static const struct tree_new what = { .mode = S_IFREG | 0644, .will_open = true };
+	const struct caller caller = { 0 };
+	struct inode *dir;
+
+	for (int maker = 0; maker < 2; maker++) {
+		ON(maker) dir = inode_at("s");
+		cr_assert_eq(tree_make(world_tree, &caller, dir, BYTES("o.txt"), &what, &made), 0);
+		ON(!maker) cr_assert_eq(unlinked("s/o.txt"), 0);
+		ON(maker) cr_assert_eq(world_tree->take_in(world_tree), 0);
+		open_result = 1;
+		many_meanwhile(!maker, maker, open_made);
+		ON(!maker) many_reap_here();
+		ON(maker)
+		if (many_forget_meanwhile())
+			open_made(); /* the other one is not on duty */
+		cr_assert_eq(open_result, 0);
+		write_at(opened, 0, BYTES("text"));
+		ON(!maker) many_reap_here();
+		ON(maker) cr_expect_str_eq(read_by(opened), "text");
+		cr_expect_eq(many_orphans(), 1);
+		close_handle(opened);
+		forget(made);
+		forget(dir);
+		many_settle();
+		cr_expect_eq(many_orphans(), 0);
+	}
+}
+
+/* A ghost belongs to its mount, unless that does not end it for long. */
+Test(many, rows_of_a_file_that_was_just_unlinked_are_left_to_the_mount_that_has)
+{
+	int64_t unlinked_at;
+	int duty;
+
+	many_open(WORLD_SQLITE, 2);
+	ON(1) duty = backend_on_duty(world_store);
+	ON(!duty) append("s/l.jsonl", "1\n2\n");
+	sql_runs("UPDATE agentscope_sessions SET created_at = '2001-01-01'");
+	cr_assert_eq(world_tree->take_in(world_tree), 0);
+	unlinked_at = tick_now();
+	cr_assert_eq(unlinked("s/l.jsonl"), 0);
+	ON(duty) many_reap_here();
+	ON(!duty) save("s/l.jsonl", "1\n2\n3\n");
+	if (tick_now() - unlinked_at < 250000000)
+		cr_expect_str_eq(sql_asks("SELECT count(*) FROM agentscope_sessions WHERE "
+					  "created_at = '2001-01-01'"),
+				 "2");
+	cr_assert_eq(unlinked("s/l.jsonl"), 0);
+	sql_runs("UPDATE sessfs_node SET ctime = 0 WHERE nlink = 0");
+	ON(duty) many_reap_here();
+	cr_expect_eq(many_orphans(), 0);
+	cr_expect_str_eq(rows_of("s", "l"), "");
+	ON(!duty) cr_expect_eq(looked_up("s/l.jsonl"), -ENOENT);
+	many_close();
+}
+
+static void add_row(void)
+{
+	sql_adds("2", "3");
+}
+
+/* Who is about to delete it has seen that nobody else has changed the rows. */
+Test(many, rows_that_are_added_while_an_unlinked_file_is_about_to_be_deleted_stay)
+{
+	int64_t unlinked_at;
+	int duty;
+
+	many_open(WORLD_SQLITE, 2);
+	ON(1) duty = backend_on_duty(world_store);
+	ON(!duty) append("s/l.jsonl", "1\n2\n");
+	unlinked_at = tick_now();
+	cr_assert_eq(unlinked("s/l.jsonl"), 0);
+	sql_runs("UPDATE sessfs_node SET ctime = 0 WHERE nlink = 0");
+	many_meanwhile(duty, !duty, add_row);
+	ON(duty) many_reap_here();
+	if (many_forget_meanwhile())
+		cr_assert_gt(tick_now() - unlinked_at, 250000000, "it is not about to be deleted");
+	else
+		cr_expect_str_eq(rows_of("s", "l"), "0=1 1=2 2=3");
+	ON(!duty) cr_expect_str_eq(content_of("s/l.jsonl"), "1\n2\n3\n");
+	many_close();
+}
+
+/* Mount 1 is killed when it has unlinked a list that mount 0 knows, or has open. */
+static void unlink_and_die(bool opens)
+{
+	struct handle *handle;
+	struct inode *inode;
+
+	many_open(WORLD_SQLITE, 2);
+	ON(1) append("s/l.jsonl", "1\n2\n");
+	ON(0) inode = inode_at("s/l.jsonl");
+	handle = opens ? open_inode(inode, O_RDONLY) : NULL;
+	ON(1) cr_assert_eq(unlinked("s/l.jsonl"), 0);
+	sql_runs("UPDATE sessfs_node SET ctime = 0 WHERE nlink = 0");
+	many_kill_last();
+	for (int i = 0; i < 3; i++) {
+		cr_assert_eq(world_tree->take_in(world_tree), 0);
+		many_reap_here();
+	}
+	cr_expect_eq(many_orphans(), 1);
+	if (handle) {
+		cr_expect_str_eq(read_by(handle), "1\n2\n");
+		close_handle(handle);
+	}
+	forget(inode);
+	/* Threads of the tree may still look at it. */
+	for (int i = 0; i < 1000 && many_orphans(); i++) {
+		usleep(1000);
+		many_reap_here();
+	}
+	cr_expect_eq(many_orphans(), 0);
+	cr_expect_str_eq(rows_of("s", "l"), "");
+	many_close();
+}
+
+Test(many, rows_of_a_mount_that_was_killed_go_when_who_is_left_closes_the_file)
+{
+	unlink_and_die(true);
+}
+
+Test(many, rows_of_a_mount_that_was_killed_go_when_who_is_left_forgets_the_file)
+{
+	unlink_and_die(false);
+}
+
+/* The clock of the mount on duty is ahead: to it a file that was just unlinked is one that nobody
+ * ends. */
+static void reap_ahead(void)
+{
+	enum { HOUR = 3600 };
+
+	clock_set_back = -HOUR;
+	many_reap_here();
+	clock_set_back = 0;
+}
+
+static void written_again_in_order(int duty, const char *order)
+{
+	char before = 0;
+
+	ON(!duty) append("s/l.jsonl", "1\n2\n");
+	ON(duty) cr_expect_str_eq(content_of("s/l.jsonl"), "1\n2\n");
+	for (; *order; before = *order++) {
+		ON(*order == 'R' || *order == 'H' ? duty : !duty)
+		if (*order == 'U')
+			cr_assert_eq(unlinked("s/l.jsonl"), 0);
+		else if (*order == 'S')
+			save("s/l.jsonl", "1\n2\n3\n");
+		else if (*order == 'E')
+			world_settle();
+		else if (*order == 'R')
+			reap_ahead();
+		else if (*order == 'H')
+			cr_assert_eq(world_tree->take_in(world_tree), 0);
+		if (*order == 'R' && before == 'U')
+			cr_expect_eq(many_orphans(), 0);
+	}
+	for (int i = 0; i < 2; i++) {
+		ON(i) cr_expect_str_eq(content_of("s/l.jsonl"), "1\n2\n3\n");
+		cr_expect_str_eq(names_in("s"), "l.jsonl");
+	}
+	ON(!duty) cr_assert_eq(unlinked("s/l.jsonl"), 0);
+	many_settle();
+	cr_expect_eq(many_orphans(), 0);
+}
+
+Many(a_list_that_is_written_again_is_whole_whoever_ends_the_old_one)
+{
+	static const char *const orders[] = { "USERH", "USREH", "USRHE", "URSEH", "URSHE",
+					      "URHSE", "RUSEH", "RUSHE", "RUHSE", "RHUSE" };
+	int duty;
+
+	ON(1) duty = backend_on_duty(world_store);
+	for (size_t i = 0; i < ARRAY_SIZE(orders); i++)
+		written_again_in_order(duty, orders[i]);
 }
 
 Many(a_file_that_another_has_unlinked_is_opened_by_nobody)

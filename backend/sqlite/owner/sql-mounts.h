@@ -18,11 +18,6 @@ SQL(SQL_LEASED_INO, "SELECT coalesce((SELECT CAST(value AS INTEGER) FROM sessfs_
 SQL(SQL_LEASED_ENTRY, "SELECT coalesce((SELECT CAST(value AS INTEGER) FROM sessfs_meta WHERE "
 	"key = 'last_entry'), 0)")
 SQL(SQL_ENTRY_NOTE, "INSERT OR REPLACE INTO sessfs_meta (key, value) VALUES ('last_entry', ?1)")
-SQL(SQL_NODE_CLAIMS_DELETE, "DELETE FROM sessfs_claim WHERE ino = ?1")
-SQL(SQL_CLAIM_PUT, "INSERT OR REPLACE INTO sessfs_claim (ino, mount, n) "
-	"SELECT ?1, ?2, ?3 WHERE EXISTS (SELECT 1 FROM sessfs_node WHERE ino = ?1)")
-SQL(SQL_CLAIM_DELETE, "DELETE FROM sessfs_claim WHERE ino = ?1 AND mount = ?2")
-SQL(SQL_CLAIM_LIST, "SELECT mount, n FROM sessfs_claim WHERE ino = ?1")
 SQL(SQL_LOCK_PUT, "INSERT OR REPLACE INTO sessfs_lock (ino, mount, locks) "
 	"VALUES (?1, ?2, ?3)")
 SQL(SQL_LOCK_DELETE, "DELETE FROM sessfs_lock WHERE ino = ?1 AND mount = ?2")

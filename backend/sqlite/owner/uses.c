@@ -164,17 +164,35 @@ int sqlite_use(struct backend *backend, uint64_t ino, bool on)
 	return r;
 }
 
-/* The lock in the way tells whether it is that of a mount which was alone. */
-static int why_not(const struct sqlite *store, uint64_t ino)
+/* The lock of another mount that is in the way; if none is, its type is F_UNLCK. */
+static struct flock lock_of_others(const struct sqlite *store, uint64_t ino)
 {
 	struct flock lock = {
 		.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = byte_of(ino), .l_len = 1
 	};
 
-	return fcntl(store->mounts.fd, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK &&
-			       lock.l_len != 0 ?
-		       -EBUSY :
-		       -EAGAIN;
+	fcntl(store->mounts.fd, F_OFD_GETLK, &lock);
+	return lock;
+}
+
+/* The lock in the way tells whether it is that of a mount which was alone. */
+static int why_not(const struct sqlite *store, uint64_t ino)
+{
+	const struct flock lock = lock_of_others(store, ino);
+
+	return lock.l_type != F_UNLCK && lock.l_len != 0 ? -EBUSY : -EAGAIN;
+}
+
+bool sqlite_uses_any(struct sqlite *store, uint64_t ino)
+{
+	bool own;
+
+	if (store->mounts.fd < 0)
+		return false;
+	pthread_mutex_lock(&store->uses.lock);
+	own = uses_has(&store->uses.own, ino);
+	pthread_mutex_unlock(&store->uses.lock);
+	return own || lock_of_others(store, ino).l_type != F_UNLCK;
 }
 
 static int exclude(struct sqlite *store, uint64_t ino)

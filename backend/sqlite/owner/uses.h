@@ -25,6 +25,8 @@ void sqlite_uses_look(struct sqlite *store, bool nothing_waits);
 /* For the writer: until the transaction ends no mount can begin to use a file.  -EBUSY: one uses
  * it; -EAGAIN: a mount that was alone until now has not told. */
 int sqlite_uses_exclude(struct sqlite *store, uint64_t ino);
+/* Whether a mount uses it, or may come to without telling. */
+bool sqlite_uses_any(struct sqlite *store, uint64_t ino);
 /* The transaction is over. */
 void sqlite_uses_admit(struct sqlite *store);
 void sqlite_uses_done(struct sqlite *store);

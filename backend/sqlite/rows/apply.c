@@ -32,8 +32,7 @@ struct recipe {
 };
 
 static apply_fn apply_row_put, apply_row_delete, apply_past, apply_shift, apply_node_put,
-	apply_node_set, apply_change_done, apply_guard, apply_claim, apply_lease, apply_lock,
-	apply_setting;
+	apply_node_set, apply_change_done, apply_guard, apply_lease, apply_lock, apply_setting;
 
 static const struct recipe recipes[BACKEND_OP_TYPES] = {
 	[BACKEND_ROW_INSERT] = { { SQL_ROW_INSERT }, "sk@DCUv", true, NULL },
@@ -60,7 +59,7 @@ static const struct recipe recipes[BACKEND_OP_TYPES] = {
 	[BACKEND_NODE_SET] = { { SQL_NONE }, "", false, apply_node_set },
 	[BACKEND_NODE_DELETE] = { { SQL_NODE_DELETE, SQL_NODE_XATTRS_DELETE, SQL_NODE_CHUNKS_DELETE,
 				    SQL_NODE_PIECES_DELETE, SQL_NODE_MARKS_DELETE,
-				    SQL_NODE_CLAIMS_DELETE, SQL_NODE_LOCKS_DELETE },
+				    SQL_NODE_LOCKS_DELETE },
 				  "i",
 				  false,
 				  NULL },
@@ -77,8 +76,6 @@ static const struct recipe recipes[BACKEND_OP_TYPES] = {
 	[BACKEND_CHANGE_DONE] = { { SQL_NONE }, "", false, apply_change_done },
 	[BACKEND_CHANGE_APART] = { { SQL_CHANGE_APART }, "sk@t", false, NULL },
 	[BACKEND_GUARD] = { { SQL_NONE }, "", false, apply_guard },
-	[BACKEND_CLAIM] = { { SQL_NONE }, "", false, apply_claim },
-	[BACKEND_UNCLAIM] = { { SQL_NONE }, "", false, apply_claim },
 	[BACKEND_LEASE] = { { SQL_NONE }, "", false, apply_lease },
 	[BACKEND_LOCK] = { { SQL_NONE }, "", false, apply_lock },
 	[BACKEND_SETTING] = { { SQL_SETTING_DELETE, SQL_SETTING_PUT, SQL_SETTING_COUNT },
@@ -262,31 +259,6 @@ static int note_ino(struct sqlite_conn *conn, uint64_t ino)
 	return r;
 }
 
-static int bind_claim(struct sqlite_conn *conn, enum sqlite_sql sql, uint64_t ino, uint64_t mount,
-		      uint64_t n)
-{
-	int r = 0;
-	sqlite3_stmt *statement = sqlite_conn_take(conn, sql, &r);
-
-	if (!statement)
-		return r;
-	sqlite3_bind_int64(statement, 1, sqlite_clip(ino));
-	sqlite3_bind_int64(statement, 2, sqlite_clip(mount));
-	if (sql == SQL_CLAIM_PUT)
-		sqlite3_bind_int64(statement, 3, sqlite_clip(n));
-	return sqlite_conn_finish(conn, statement);
-}
-
-static int apply_claim(struct sqlite_conn *conn, const struct backend_op *op, const char *now)
-{
-	uint64_t mount = conn->store->mounts.number;
-
-	(void)now;
-	if (op->type == BACKEND_UNCLAIM)
-		return bind_claim(conn, SQL_CLAIM_DELETE, op->ino, mount, 0);
-	return bind_claim(conn, SQL_CLAIM_PUT, op->ino, mount, 0);
-}
-
 static int apply_guard(struct sqlite_conn *conn, const struct backend_op *op, const char *now)
 {
 	_cleanup_(backend_node_done) struct backend_node orphan = { 0 };
@@ -342,7 +314,6 @@ static int apply_lease(struct sqlite_conn *conn, const struct backend_op *op, co
 
 static int apply_node_put(struct sqlite_conn *conn, const struct backend_op *op, const char *now)
 {
-	uint64_t last;
 	int r = put_node(conn, SQL_NODE_TOUCH, op->node);
 	bool touched = r == 0 && sqlite3_changes(conn->db) > 0;
 
@@ -351,11 +322,7 @@ static int apply_node_put(struct sqlite_conn *conn, const struct backend_op *op,
 		r = note_ino(conn, op->node->ino);
 	if (r == 0 && !touched)
 		r = put_node(conn, SQL_NODE_PUT, op->node);
-	if (r < 0 || op->node->nlink || !sqlite_mounts_shared(conn->store))
-		return r;
-	/* A mount that has digested the next note has digested all of the transaction. */
-	r = sqlite_feed_last(conn, &last);
-	return r < 0 ? r : bind_claim(conn, SQL_CLAIM_PUT, op->node->ino, 0, last + 1);
+	return r;
 }
 
 static int apply_node_set(struct sqlite_conn *conn, const struct backend_op *op, const char *now)

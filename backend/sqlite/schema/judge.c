@@ -89,7 +89,7 @@ int sqlite_judge(struct sqlite *store, const struct backend_options *options, co
 	int64_t version = ours ? MAX(look->version, look->user_version) : look->version;
 	int r;
 
-	if (version && (version < SQLITE_SCHEMA_FORMAT - 1 || version > SQLITE_SCHEMA_FORMAT))
+	if (version && (version < SQLITE_SCHEMA_OLDEST || version > SQLITE_SCHEMA_FORMAT))
 		return str_explain(ret_why, -EPROTONOSUPPORT,
 				   "%s has the format %lld, and this sessfs knows the format %d "
 				   "alone; use %s sessfs",

@@ -12,7 +12,9 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "backend/sqlite/owner/mounts.h"
 #include "backend/sqlite/store/error.h"
+#include "backend/sqlite/schema/judge.h"
 #include "backend/sqlite/schema/schema.h"
 #include "backend/sqlite/store/store.h"
 #include "backend/base/cleanup.h"
@@ -187,15 +189,6 @@ static const char tables[] =
 	"  parent        INTEGER, -- of its directory\n"
 	"  path          TEXT\n"
 	");\n"
-	"CREATE TABLE {schema}sessfs_claim (\n"
-	"  -- Files without a name that a mount has open; mount 0: how far (sessfs_feed.n) each "
-	"has\n"
-	"  -- to be before the file goes.\n"
-	"  ino   INTEGER NOT NULL,\n"
-	"  mount INTEGER NOT NULL,\n"
-	"  n     INTEGER NOT NULL,\n"
-	"  PRIMARY KEY (ino, mount)\n"
-	") WITHOUT ROWID;\n"
 	"CREATE TABLE {schema}sessfs_lock (\n"
 	"  -- Locks of files (flock, fcntl) that a mount holds, while there are others.\n"
 	"  ino   INTEGER NOT NULL,\n"
@@ -504,8 +497,8 @@ static int put_numbers(struct sqlite_conn *conn, int64_t from)
 	return put_version(conn, ours);
 }
 
-/* A store of the format before has a setting for what was removed alone, and triggers that keep
- * nothing. */
+/* A store of a format without kept rows has a setting for what was removed alone, and triggers that
+ * keep nothing. */
 static int bring_forward(struct sqlite_conn *conn)
 {
 	static const char settings[] =
@@ -521,7 +514,7 @@ static int bring_forward(struct sqlite_conn *conn)
 static int bring(struct sqlite_conn *conn, int64_t from, bool new_store)
 {
 	struct sqlite *store = conn->store;
-	bool intact = false, older = from && from < SQLITE_SCHEMA_FORMAT;
+	bool intact = false, older = from && from < SQLITE_SCHEMA_PAST;
 	int r = sqlite_schema_intact(conn, &intact);
 
 	/* Were those of that format there? */
@@ -529,7 +522,8 @@ static int bring(struct sqlite_conn *conn, int64_t from, bool new_store)
 		r = sqlite_schema_intact_older(conn, &intact);
 	if (r == 0 && older)
 		r = bring_forward(conn);
-
+	if (r == 0 && from && from < SQLITE_SCHEMA_FORMAT)
+		r = sqlite_conn_exec(conn, "DROP TABLE IF EXISTS sessfs_claim");
 	if (r == 0 && new_store)
 		r = sqlite_schema_put_rows(conn);
 	if (r == 0 && from == 0)
@@ -551,18 +545,32 @@ static int bring(struct sqlite_conn *conn, int64_t from, bool new_store)
 	return r;
 }
 
-int sqlite_schema_bring(struct sqlite *store, int64_t from, bool new_store)
+/* Mounts of this program are registered when the store is of its format. */
+static int judge_older_mounts(const struct sqlite *store, char **ret_why)
+{
+	_cleanup_(freep) char *owners = sqlite_mounts_owners(store);
+
+	return owners ? str_explain(ret_why, -EBUSY,
+				    "%s is mounted by an older sessfs (%s); unmount it, and mount "
+				    "it by this one then",
+				    store->place.path, owners) :
+			0;
+}
+
+int sqlite_schema_bring(struct sqlite *store, const struct look *look, char **ret_why)
 {
 	struct sqlite_conn *conn = &store->writer;
-	int64_t now = from;
+	int64_t now = look->version;
 	int r = sqlite_conn_exec(conn, "BEGIN IMMEDIATE");
 
 	store->layout.has_past = true;
 	/* Of guests that find no store of ours at the same time, the second finds one here. */
 	if (r == 0)
 		r = sqlite_schema_version(conn, &now);
+	if (r == 0 && now && now < SQLITE_SCHEMA_FORMAT)
+		r = judge_older_mounts(store, ret_why);
 	if (r == 0)
-		r = bring(conn, now, new_store && now == from);
+		r = bring(conn, now, (look->new_store || look->rows_lost) && now == look->version);
 	if (r == 0)
 		r = sqlite_conn_exec(conn, "COMMIT");
 	if (r < 0)

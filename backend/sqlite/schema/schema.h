@@ -9,11 +9,17 @@
 
 struct sqlite;
 struct sqlite_conn;
+struct look;
+
+enum {
+	SQLITE_SCHEMA_OLDEST = 5, /* from which on they are brought forward */
+	SQLITE_SCHEMA_PAST = 6,	  /* the first in which rows are kept (rows/past.c) */
+};
 
 /* The version of our tables; 0: there are none. */
 int sqlite_schema_version(struct sqlite_conn *conn, int64_t *ret_version);
-/* Make or adopt; in one transaction.  new_store: the file was empty. */
-int sqlite_schema_bring(struct sqlite *store, int64_t from, bool new_store);
+/* Make or adopt what was found; in one transaction.  -EBUSY: mounts of an older program have it. */
+int sqlite_schema_bring(struct sqlite *store, const struct look *look, char **ret_why);
 /* The same tables in the private file of MODE_ASIDE. */
 int sqlite_schema_aside(struct sqlite *store);
 /* Inside a write transaction, what sqlite_schema_pending() has told of: take the columns as they

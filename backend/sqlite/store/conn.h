@@ -78,7 +78,6 @@ struct backend_snapshot {
 	struct sqlite_conn conn;
 	struct backend_snapshot *next; /* in the pool */
 	bool at_once;		       /* nobody reads by it, it is kept (BACKEND_AT_ONCE) */
-	uint64_t known;		       /* BACKEND_ORPHANS: all mounts had digested this before */
 	int64_t version;	       /* MODE_ASIDE, MODE_FROZEN: at least this is visible */
 	bool everything;	       /* MODE_ASIDE, MODE_FROZEN: and that was not digested yet */
 };

@@ -58,7 +58,7 @@ int sqlite_feed_begin(struct sqlite *store)
 		r = sqlite_feed_last(conn, &last);
 	/* What those have left that have ended. */
 	if (r == 0 && !sqlite_mounts_shared(store))
-		r = sqlite_conn_exec(conn, "DELETE FROM sessfs_lock; DELETE FROM sessfs_claim");
+		r = sqlite_conn_exec(conn, "DELETE FROM sessfs_lock");
 	if (r == 0)
 		r = sqlite_conn_exec(conn, "COMMIT");
 	if (r < 0)
@@ -394,50 +394,25 @@ int sqlite_hold(struct backend *backend, bool untold)
 	return 1;
 }
 
-/* Whether a mount needs it, or may come to. */
-static int is_needed(struct backend_snapshot *snapshot, const struct living *living, uint64_t ino,
-		     bool *ret_needed)
-{
-	struct cursor cursor = cursor_open(&snapshot->conn, SQL_CLAIM_LIST);
-
-	*ret_needed = false;
-	cursor_bind_id(&cursor, ino);
-	while (cursor_next(&cursor)) {
-		uint64_t mount = (uint64_t)cursor_number(&cursor, 0);
-
-		*ret_needed |= mount ? is_living(living, mount) :
-				       (uint64_t)cursor_number(&cursor, 1) > snapshot->known;
-	}
-	return cursor_end(&cursor);
-}
-
 struct listing {
-	struct backend_snapshot *snapshot;
-	struct living living;
+	struct sqlite *store;
 	backend_node_fn *fn;
 	void *arg;
 };
 
-static int list_unneeded(void *arg, const struct backend_node *node)
+static int list_unused(void *arg, const struct backend_node *node)
 {
-	struct listing *listing = arg;
-	bool needed;
-	int r = is_needed(listing->snapshot, &listing->living, node->ino, &needed);
+	const struct listing *listing = arg;
 
-	return r < 0 ? r : needed ? 0 : listing->fn(listing->arg, node);
+	return sqlite_uses_any(listing->store, node->ino) ? 0 : listing->fn(listing->arg, node);
 }
 
 int sqlite_orphan_list(struct backend *backend, struct backend_snapshot *snapshot,
 		       backend_node_fn *fn, void *arg)
 {
-	struct listing listing = {
-		.snapshot = snapshot,
-		.living = living_mounts(sqlite_of(backend)),
-		.fn = fn,
-		.arg = arg,
-	};
+	struct listing listing = { .store = sqlite_of(backend), .fn = fn, .arg = arg };
 
-	return sqlite_node_list(backend, snapshot, 0, true, list_unneeded, &listing);
+	return sqlite_node_list(backend, snapshot, 0, true, list_unused, &listing);
 }
 
 int sqlite_orphan_find(struct backend *backend, struct backend_snapshot *snapshot,

@@ -424,7 +424,7 @@ static int bring_main(struct sqlite *store, const struct backend_options *option
 	if (r == 0)
 		r = sqlite_conn_exec(&store->writer, "PRAGMA main.synchronous = NORMAL");
 	if (r == 0)
-		r = sqlite_schema_bring(store, look->version, look->new_store || look->rows_lost);
+		r = sqlite_schema_bring(store, look, ret_why);
 	/* The name is for the message to a second owner, but set_triggers() in commit.c also needs
 	 * a new owner to take the write lock once, before it reads the rows.  A read-only mount
 	 * leaves the bytes of the store as they are when there is nothing to do. */
@@ -493,7 +493,7 @@ static int open_store(struct sqlite *store, const char *path, const struct backe
 		r = choose_mode(store, options, &look, path, ret_why);
 	if (r < 0)
 		return r;
-	store->layout.has_past = look.version >= SQLITE_SCHEMA_FORMAT || store->mode == MODE_ASIDE;
+	store->layout.has_past = look.version >= SQLITE_SCHEMA_PAST || store->mode == MODE_ASIDE;
 	if (store->mode == MODE_ASIDE) {
 		r = make_aside(store);
 		if (r == 0)

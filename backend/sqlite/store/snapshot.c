@@ -12,7 +12,6 @@
 #include <stddef.h>
 
 #include "backend/sqlite/disk/keeper.h"
-#include "backend/sqlite/owner/mounts.h"
 #include "backend/sqlite/store/changes.h"
 #include "backend/sqlite/schema/schema.h"
 #include "backend/sqlite/store/slots.h"
@@ -100,7 +99,6 @@ static bool begin_brief(struct sqlite *store)
 	    !sqlite_writer_try(store))
 		return false;
 	snapshot->at_once = false;
-	snapshot->known = 0;
 	r = begin(snapshot, &pending, &cut);
 	if (r == 0 && !pending && !cut)
 		return true;
@@ -133,10 +131,6 @@ int sqlite_snapshot_begin(struct backend *backend, unsigned flags,
 		return r;
 	atomic_store(&store->pool.commits, atomic_load(&store->keeper.commits));
 	snapshot->at_once = flags & BACKEND_AT_ONCE;
-	/* Before it begins: a mount claims what it needs before it has digested what says so. */
-	snapshot->known = 0;
-	if (flags & BACKEND_ORPHANS)
-		snapshot->known = store->mounts.fd < 0 ? UINT64_MAX : sqlite_mounts_least(store);
 	r = begin(snapshot, &pending, &cut);
 	if (r == 0 && cut) {
 		end(snapshot);

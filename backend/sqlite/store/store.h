@@ -47,12 +47,12 @@
 
 enum {
 	SQLITE_APPLICATION = 0x73657366, /* "sesf" in the file's header */
-	SQLITE_SCHEMA_FORMAT = 6,	 /* the one before is brought forward */
-	SQLITE_PAGE = 8192,		 /* of a new store */
-	SQLITE_ROWS = 16,		 /* that one statement inserts */
-	SQLITE_BUSY_MS = 10000,		 /* for another program that writes */
-	SQLITE_READERS = 16,		 /* connections that the pool keeps */
-	SQLITE_READER_CACHE_KIB = 1024,	 /* of each */
+	SQLITE_SCHEMA_FORMAT = 7,
+	SQLITE_PAGE = 8192,		/* of a new store */
+	SQLITE_ROWS = 16,		/* that one statement inserts */
+	SQLITE_BUSY_MS = 10000,		/* for another program that writes */
+	SQLITE_READERS = 16,		/* connections that the pool keeps */
+	SQLITE_READER_CACHE_KIB = 1024, /* of each */
 	SQLITE_WRITER_CACHE_KIB = 8192,
 	SQLITE_WAL_KIB = 65536, /* a WAL is not to become much larger */
 };
