@@ -59,14 +59,12 @@ static int check(const char *store, const struct options *options)
 	if (r < 0)
 		return r == -EIO && backend_has_path(store) ? CHECK_VIOLATED : CHECK_NOT_RUN;
 	r = store_check(store, backend, print_finding, NULL, &result);
-	if (r < 0) {
-		log_error("cannot finish the check of %s: %s", store,
-			  r == -EBUSY ?
-				  "it is written to all the time, and its server shows no past "
-				  "state" :
-				  strerror(-r));
-		return CHECK_NOT_RUN;
-	}
+	if (r < 0)
+		return log_fail(
+			CHECK_NOT_RUN, "cannot finish the check of %s: %s", store,
+			r == -EBUSY ? "it is written to all the time, and its server shows no past "
+				      "state" :
+				      strerror(-r));
 	if (say_finish() < 0)
 		return CHECK_NOT_RUN;
 	print_summary(store, &result);
@@ -95,11 +93,10 @@ static int check_repaired(const char *temporary, const char *store)
 		r = store_check(temporary, backend, print_nothing, NULL, &result);
 	if (r == 0 && !result.violations)
 		return 0;
-	log_error("%s was made, but 'sessfs check' finds problems in it: %s", store,
-		  why	? why :
-		  r < 0 ? strerror(-r) :
-			  "please report this, with the damaged store if you can");
-	return -EIO;
+	return log_fail(-EIO, "%s was made, but 'sessfs check' finds problems in it: %s", store,
+			why   ? why :
+			r < 0 ? strerror(-r) :
+				"please report this, with the damaged store if you can");
 }
 
 /* Nothing of that name may be there, nor what would be taken for a part of the new store. */
@@ -113,10 +110,8 @@ static int judge_new(const char *store)
 
 		if (!name)
 			return say_why(NULL, -ENOMEM);
-		if (lstat(name, &st) == 0) {
-			log_error("%s exists already; name another new store", name);
-			return -EEXIST;
-		}
+		if (lstat(name, &st) == 0)
+			return log_fail(-EEXIST, "%s exists already; name another new store", name);
 	}
 	return 0;
 }
@@ -171,10 +166,8 @@ static int repair(const char *store, const char *new_store, const struct options
 	if (judge_new(new_store) < 0)
 		return CHECK_NOT_RUN;
 	r = mounts_absolute(new_store, &path);
-	if (r < 0) {
-		log_error("cannot reach %s: %s", new_store, strerror(-r));
-		return CHECK_NOT_RUN;
-	}
+	if (r < 0)
+		return log_fail(CHECK_NOT_RUN, "cannot reach %s: %s", new_store, strerror(-r));
 	stop_watch();
 	lock = copy_make_temporary(store, path, &temporary);
 	if (lock < 0)
@@ -206,12 +199,12 @@ static int repair_into(const char *store, const char *new_store, const struct op
 		say_why(NULL, -ENOMEM);
 		return CHECK_NOT_RUN;
 	}
-	if (!backend_has_path(store)) {
-		log_error("%s is not a file: to repair a database on a server, use the tools of "
-			  "the server, or a backup",
-			  store);
-		return CHECK_NOT_RUN;
-	}
+	if (!backend_has_path(store))
+		return log_fail(
+			CHECK_NOT_RUN,
+			"%s is not a file: to repair a database on a server, use the tools of "
+			"the server, or a backup",
+			store);
 	return repair(store, new_store ? new_store : beside, options);
 }
 

@@ -282,8 +282,7 @@ int cmd_misused(const struct command *command, const char *format, ...)
 	va_start(args, format);
 	vsnprintf(why, sizeof(why), format, args);
 	va_end(args);
-	log_error("%s; see 'sessfs help %s'", why, command->name);
-	return CMD_USAGE;
+	return log_fail(CMD_USAGE, "%s; see 'sessfs help %s'", why, command->name);
 }
 
 int cmd_fail(const char *store, const char *path, int error)

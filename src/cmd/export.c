@@ -42,11 +42,11 @@ static int open_stream(struct export *export)
 {
 	int r;
 
-	if (isatty(STDOUT_FILENO)) {
-		log_error("a tar stream cannot be written to a terminal; redirect the standard "
-			  "output");
-		return -EINVAL;
-	}
+	if (isatty(STDOUT_FILENO))
+		return log_fail(
+			-EINVAL,
+			"a tar stream cannot be written to a terminal; redirect the standard "
+			"output");
 	r = export_to_tar(export, STDOUT_FILENO);
 	if (r == -EOPNOTSUPP)
 		log_error(

@@ -121,10 +121,9 @@ static int read_layout(struct keep_values *values)
 	struct settings settings;
 	int r;
 
-	if (backend_is_private(values->mount.source)) {
-		log_error("a store in memory does not outlive its mount; use a file");
-		return -EINVAL;
-	}
+	if (backend_is_private(values->mount.source))
+		return log_fail(-EINVAL,
+				"a store in memory does not outlive its mount; use a file");
 	r = store_open_backend(values->mount.source, &values->options, &backend);
 	if (r == 0)
 		r = store_settings(backend, &settings, NULL);
@@ -145,13 +144,14 @@ static int judge_layout(const struct keep_values *values, char **names)
 			wanted |= bit;
 	if (wanted == values->layout)
 		return 0;
-	log_error("the layout of %s does not include all of these clients; unmount it, change the "
-		  "layout, mount it and run this again: sessfs umount %s && sessfs config %s "
-		  "layout=%s && "
-		  "sessfs mount %s %s",
-		  mount->source, mount->point, mount->source, layouts_show(wanted, text),
-		  mount->source, mount->point);
-	return -EINVAL;
+	return log_fail(
+		-EINVAL,
+		"the layout of %s does not include all of these clients; unmount it, change the "
+		"layout, mount it and run this again: sessfs umount %s && sessfs config %s "
+		"layout=%s && "
+		"sessfs mount %s %s",
+		mount->source, mount->point, mount->source, layouts_show(wanted, text),
+		mount->source, mount->point);
 }
 
 /* ---- One folder ---- */

@@ -245,9 +245,8 @@ static int check_unused(const struct mount *mount)
 		return r;
 	if (mounts_find(mount->dir, &entry) < 0 || strcmp(entry.type, MOUNTS_TYPE) != 0)
 		return 0;
-	log_error("%s is in use: %s is mounted there ('sessfs umount %s' ends that)", mount->dir,
-		  entry.source, mount->dir);
-	return -EBUSY;
+	return log_fail(-EBUSY, "%s is in use: %s is mounted there ('sessfs umount %s' ends that)",
+			mount->dir, entry.source, mount->dir);
 }
 
 /* A directory that cannot be read is mounted on all the same. */
@@ -333,10 +332,8 @@ static int serve(void *arg)
 	mount->turn = -1;
 	signals_hold();
 	r = aide_start(&mount->aide, mount->dir, mount->options.auto_unmount);
-	if (r < 0) {
-		log_error("cannot start a process: %s", strerror(-r));
-		return CMD_FAILED;
-	}
+	if (r < 0)
+		return log_fail(CMD_FAILED, "cannot start a process: %s", strerror(-r));
 	status = serve_store(mount);
 	aide_done(&mount->aide);
 	if (status == CMD_DONE)
@@ -351,8 +348,7 @@ static int answers(void *arg)
 
 	if (statfs(mount->dir, &space) == 0)
 		return 0;
-	log_error("the mount on %s does not answer: %s", mount->dir, strerror(errno));
-	return -EIO;
+	return log_fail(-EIO, "the mount on %s does not answer: %s", mount->dir, strerror(errno));
 }
 
 static int check_empty(const struct mount *mount)
@@ -363,8 +359,7 @@ static int check_empty(const struct mount *mount)
 
 	if (!dir) {
 		r = -errno;
-		log_error("cannot read %s: %s", mount->dir, strerror(-r));
-		return r;
+		return log_fail(r, "cannot read %s: %s", mount->dir, strerror(-r));
 	}
 	do
 		entry = readdir(dir);
@@ -397,10 +392,9 @@ static int check_dir(const struct mount *mount)
 			log_error("cannot use %s as mount point: %s", mount->dir, strerror(-r));
 		return r;
 	}
-	if (!S_ISDIR(status.st_mode)) {
-		log_error("%s is not a directory; the mount point must be one", mount->dir);
-		return -ENOTDIR;
-	}
+	if (!S_ISDIR(status.st_mode))
+		return log_fail(-ENOTDIR, "%s is not a directory; the mount point must be one",
+				mount->dir);
 	if (mount->options.nonempty)
 		return 0;
 	return check_empty(mount);
@@ -465,11 +459,9 @@ static int prepare(struct mount *mount, const char *store, const char *dir)
 		return r;
 	/* It could not be reached any more, least of all by its own daemon. */
 	size = strlen(mount->dir);
-	if (strncmp(mount->store, mount->dir, size) == 0 && mount->store[size] == '/') {
-		log_error("the store %s is in the mount point %s; move it elsewhere", mount->store,
-			  mount->dir);
-		return -EINVAL;
-	}
+	if (strncmp(mount->store, mount->dir, size) == 0 && mount->store[size] == '/')
+		return log_fail(-EINVAL, "the store %s is in the mount point %s; move it elsewhere",
+				mount->store, mount->dir);
 	guard_choose_temporary(mount->dir);
 	return 0;
 }
@@ -511,10 +503,9 @@ static int run_mount(void *values, char **operands)
 	struct mount *mount = values;
 	int status;
 
-	if (mount->options.privileged && geteuid() != 0) {
-		log_error("only root may mount with -o %s", mount->options.privileged);
-		return CMD_FAILED;
-	}
+	if (mount->options.privileged && geteuid() != 0)
+		return log_fail(CMD_FAILED, "only root may mount with -o %s",
+				mount->options.privileged);
 	if (mount->options.remount) {
 		status = find_dir(operands[1], &mount->dir);
 		if (status == 0)

@@ -38,8 +38,7 @@ int past_open(const char *store, const struct options *options, bool writes,
 		return say_why(why, r);
 	if ((*ret_backend)->ops->history)
 		return 0;
-	log_error("%s: this kind of store keeps no history", store);
-	return -EOPNOTSUPP;
+	return log_fail(-EOPNOTSUPP, "%s: this kind of store keeps no history", store);
 }
 
 static int found_key(void *arg, struct bytes session, struct bytes key,

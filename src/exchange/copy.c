@@ -46,29 +46,22 @@ int copy_judge(const struct copy *copy)
 
 	if (r < 0)
 		return say_why(why, r);
-	if (!copy->to && isatty(STDOUT_FILENO)) {
-		log_error("a store cannot be written to a terminal; redirect the standard output");
-		return -EINVAL;
-	}
-	if (backend_is_private(copy->from) || (copy->to && backend_is_private(copy->to))) {
-		log_error("a store in memory exists only in its mount; copy the files there");
-		return -EINVAL;
-	}
+	if (!copy->to && isatty(STDOUT_FILENO))
+		return log_fail(
+			-EINVAL,
+			"a store cannot be written to a terminal; redirect the standard output");
+	if (backend_is_private(copy->from) || (copy->to && backend_is_private(copy->to)))
+		return log_fail(-EINVAL,
+				"a store in memory exists only in its mount; copy the files there");
 	if (!copy->to || !backend_has_path(copy->to) || lstat(copy->to, &st) < 0)
 		return 0;
-	if (S_ISDIR(st.st_mode)) {
-		log_error("%s is a directory; name a file in it", copy->to);
-		return -EISDIR;
-	}
-	if (!copy->replace) {
-		log_error("%s exists already; --force replaces it", copy->to);
-		return -EEXIST;
-	}
+	if (S_ISDIR(st.st_mode))
+		return log_fail(-EISDIR, "%s is a directory; name a file in it", copy->to);
+	if (!copy->replace)
+		return log_fail(-EEXIST, "%s exists already; --force replaces it", copy->to);
 	/* Another command may be about to end. */
-	if (!mounts_wait_unowned(copy->to, PATIENCE)) {
-		log_error("%s is mounted or in use; unmount it first", copy->to);
-		return -EBUSY;
-	}
+	if (!mounts_wait_unowned(copy->to, PATIENCE))
+		return log_fail(-EBUSY, "%s is mounted or in use; unmount it first", copy->to);
 	return 0;
 }
 
@@ -231,10 +224,9 @@ static int judge_target(const struct copy *copy, struct backend *to)
 
 	if (r < 0)
 		return say_why(NULL, r);
-	if (r == 0 && !copy->replace) {
-		log_error("%s is not empty; --force deletes everything in it", copy->to);
-		return -EEXIST;
-	}
+	if (r == 0 && !copy->replace)
+		return log_fail(-EEXIST, "%s is not empty; --force deletes everything in it",
+				copy->to);
 	return 0;
 }
 
@@ -317,16 +309,15 @@ static int look_at(struct copy *copy, const char *temporary)
 
 	if (r == 0)
 		r = store_check(temporary, backend, on_finding, &findings, &result);
-	if (r < 0) {
-		log_error("cannot read the copy of %s: %s", copy->from, why ? why : strerror(-r));
-		return r;
-	}
-	if (result.damage) {
-		log_error("%s is damaged, and its copy would be, too; 'sessfs check' lists the "
-			  "damage, and 'sessfs check --repair' rescues what is intact",
-			  copy->from);
-		return -EIO;
-	}
+	if (r < 0)
+		return log_fail(r, "cannot read the copy of %s: %s", copy->from,
+				why ? why : strerror(-r));
+	if (result.damage)
+		return log_fail(
+			-EIO,
+			"%s is damaged, and its copy would be, too; 'sessfs check' lists the "
+			"damage, and 'sessfs check --repair' rescues what is intact",
+			copy->from);
 	if (backend->ops->space(backend, &space) == 0)
 		copy->bytes = space.used;
 	copy->findings = result.violations;
@@ -395,10 +386,8 @@ int copy_run(struct copy *copy)
 	}
 	/* For stdout a temporary file is made, which is checked first. */
 	r = copy->to ? mounts_absolute(copy->to, &path) : 0;
-	if (r < 0) {
-		log_error("cannot reach %s: %s", copy->to, strerror(-r));
-		return r;
-	}
+	if (r < 0)
+		return log_fail(r, "cannot reach %s: %s", copy->to, strerror(-r));
 	r = lock = copy_make_temporary(copy->from, path, &temporary);
 	if (r < 0)
 		return r;

@@ -80,10 +80,11 @@ static int load(void)
 	}
 	if (!error)
 		return 0;
-	log_error("cannot load libarchive, which writes tar streams: %s; install it, or export to "
-		  "a folder",
-		  error);
-	return -ELIBACC;
+	return log_fail(
+		-ELIBACC,
+		"cannot load libarchive, which writes tar streams: %s; install it, or export to "
+		"a folder",
+		error);
 }
 
 struct tar {

@@ -40,8 +40,7 @@ void keep_done(struct keep *keep)
 
 static int fail(const char *path, int error)
 {
-	log_error("%s: %s", path, strerror(-error));
-	return error;
+	return log_fail(error, "%s: %s", path, strerror(-error));
 }
 
 /* By a link, or by a bind mount. */
@@ -116,8 +115,7 @@ static int refuse_if_open(const char *folder)
 		return fail(folder, r);
 	if (!words.size)
 		return 0;
-	log_error("%s: %s; stop it and run this again", folder, words.data);
-	return -EBUSY;
+	return log_fail(-EBUSY, "%s: %s; stop it and run this again", folder, words.data);
 }
 
 /* Exchange two names; in three steps on a filesystem that cannot do so in one. */
@@ -201,10 +199,8 @@ static int begin(const struct keep *keep, const char *mark)
 	char text[PATH_MAX];
 	int r = read_mark(mark, text);
 
-	if (r == 0 && *text && strcmp(text, keep->folder) != 0) {
-		log_error("%s is being filled from %s", keep->target, text);
-		return -EBUSY;
-	}
+	if (r == 0 && *text && strcmp(text, keep->folder) != 0)
+		return log_fail(-EBUSY, "%s is being filled from %s", keep->target, text);
 	if (r == 0 && *text)
 		return 0;
 	if (r == 0)
@@ -214,10 +210,9 @@ static int begin(const struct keep *keep, const char *mark)
 	if (r < 0 && r != -ENOENT)
 		return fail(mark, r);
 	/* A store and an ordinary filesystem both refuse to remove what has something in it. */
-	if (rmdir(keep->target) < 0 && errno != ENOENT) {
-		log_error("%s is not empty; move its files elsewhere first", keep->target);
-		return -EEXIST;
-	}
+	if (rmdir(keep->target) < 0 && errno != ENOENT)
+		return log_fail(-EEXIST, "%s is not empty; move its files elsewhere first",
+				keep->target);
 	r = make_parents(mark);
 	return r < 0 ? r : write_mark(keep, mark);
 }
@@ -333,11 +328,9 @@ static int judge_folder(const struct keep *keep)
 	char target[PATH_MAX];
 	ssize_t size = readlink(keep->folder, target, sizeof(target) - 1);
 
-	if (size >= 0) {
-		log_error("%s is a link to %.*s, and is left unchanged", keep->folder, (int)size,
-			  target);
-		return -EEXIST;
-	}
+	if (size >= 0)
+		return log_fail(-EEXIST, "%s is a link to %.*s, and is left unchanged",
+				keep->folder, (int)size, target);
 	if (errno != EINVAL && errno != ENOENT)
 		return fail(keep->folder, -errno);
 	if (make_parents(keep->folder) < 0)
