@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "backend/base/array.h"
-#include "backend/base/log.h"
 #include "fs/api/trash.h"
 #include "src/cmd/past.h"
 #include "src/search/search.h"

@@ -19,7 +19,6 @@
 #include "src/exchange/keep.h"
 #include "src/mounts/mounts.h"
 #include "src/user/say.h"
-#include "src/user/settings.h"
 #include "src/user/stop.h"
 
 struct keep_values {

@@ -4,12 +4,8 @@
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "backend/base/array.h"
-#include "backend/base/log.h"
-#include "backend/base/moment.h"
 #include "src/cmd/past.h"
 #include "src/user/say.h"
 #include "src/user/units.h"

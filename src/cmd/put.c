@@ -11,7 +11,6 @@
 #include "backend/base/cleanup.h"
 #include "backend/base/log.h"
 #include "src/mounts/mounts.h"
-#include "src/user/stop.h"
 #include "src/cmd/cmd.h"
 #include "src/cmd/input.h"
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 #include <errno.h>
-#include <fcntl.h>
 #include <fnmatch.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -13,13 +12,11 @@
 #include "fs/api/trash.h"
 #include "fs/base/names.h"
 #include "backend/base/cleanup.h"
-#include "backend/base/digest.h"
 #include "backend/base/log.h"
 #include "backend/base/moment.h"
 #include "src/cmd/cmd.h"
 #include "src/cmd/summary.h"
 #include "src/cmd/title.h"
-#include "src/mounts/mounts.h"
 #include "src/search/search.h"
 #include "src/user/say.h"
 #include "src/user/stop.h"

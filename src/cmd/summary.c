@@ -7,7 +7,6 @@
 #include "fs/api/trash.h"
 #include "fs/base/layout.h"
 #include "fs/base/names.h"
-#include "fs/base/packed.h"
 #include "backend/base/cleanup.h"
 #include "backend/base/log.h"
 #include "backend/base/tick.h"

@@ -10,7 +10,6 @@
  * names; copier-file.c makes each entry of the target like the source, unless it is so already.
  */
 
-#include <stdarg.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/stat.h>

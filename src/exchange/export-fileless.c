@@ -14,7 +14,6 @@
 #include "fs/base/layout.h"
 #include "fs/base/names.h"
 #include "backend/base/array.h"
-#include "backend/base/log.h"
 #include "src/exchange/export.h"
 #include "src/user/stop.h"
 

@@ -7,7 +7,6 @@
 #include <ctype.h>
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "fs/api/text.h"
 #include "fs/base/packed.h"

@@ -4,7 +4,6 @@
  * of each list the index of its last row.
  */
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "fs/api/text.h"
