@@ -125,6 +125,7 @@ static const char *meaning(const char *word)
 		{ "AGE", "a time with s, m, h, d, w or y, such as 30m, 12h or 7d" },
 		{ "SIZE", "a number of bytes, also with K, M, G or T, such as 500M" },
 		{ "N", "a whole number" },
+		{ "SEQ", "the number of an event, the seq of a line" },
 		{ "id|age|size|items", "one of id, age, size and items" },
 	};
 

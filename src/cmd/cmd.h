@@ -95,7 +95,7 @@ int cmd_take_reader(void *field, const char *value, char **ret_why);
 	{                                                                                          \
 		name, 0, word, take, offsetof(type, field), help                                   \
 	}
-#define CMD_JSON(type) CMD_YES(type, json, "json", 0, "print JSON")
+#define CMD_JSON(type, field) CMD_YES(type, field, "json", 0, "print JSON")
 #define CMD_TABLE                                                                                  \
 	{                                                                                          \
 		NULL, 'o', "table=NAME", cmd_take_reader, 0,                                       \

@@ -34,7 +34,7 @@ static const struct cmd_option export_options[] = {
 	CMD_YES(struct arguments, bucket.dry, "dry-run", 'n',
 		"with a bucket: change nothing, and print what would be done"),
 	CMD_SYNC(struct arguments, bucket),
-	CMD_JSON(struct arguments),
+	CMD_JSON(struct arguments, json),
 	CMD_TABLE,
 };
 

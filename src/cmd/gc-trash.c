@@ -110,7 +110,7 @@ void gc_say_failed(struct gc *gc, const char *name, int error)
 
 int gc_give(struct gc *gc, const struct buf *order, int made)
 {
-	return made < 0 || gc->dry_run ? made : access_order(gc->access, buf_bytes(order));
+	return made < 0 || gc->report.dry_run ? made : access_order(gc->access, buf_bytes(order));
 }
 
 int gc_purge_overdue(struct gc *gc)

@@ -49,11 +49,11 @@ static const struct cmd_option gc_options[] = {
 	  "sessions whose name matches a shell pattern" },
 	{ "grace", 0, "AGE", take_grace, offsetof(struct gc, grace),
 	  "how long they can be restored (7d); 0: not at all" },
-	CMD_YES(struct gc, dry_run, "dry-run", 'n',
+	CMD_YES(struct gc, report.dry_run, "dry-run", 'n',
 		"print what would be removed, and change nothing"),
-	CMD_YES(struct gc, list, "list", 0, "list what can be restored"),
+	CMD_YES(struct gc, report.trash, "list", 0, "list what can be restored"),
 	CMD_YES(struct gc, undo, "undo", 0, "restore PATHs, or all that can be restored"),
-	CMD_JSON(struct gc),
+	CMD_JSON(struct gc, report.list.json),
 	CMD_TABLE,
 };
 
@@ -254,7 +254,7 @@ static int collect(struct gc *gc)
 
 static int work(struct gc *gc, char **operands)
 {
-	bool reads = gc->dry_run || gc->list;
+	bool reads = gc->report.dry_run || gc->report.trash;
 	struct settings settings;
 	int r = store_open(operands[0], reads ? 0 : ACCESS_WRITE, &gc->options, &gc->access);
 
@@ -269,10 +269,7 @@ static int work(struct gc *gc, char **operands)
 	if (gc->grace < 0)
 		gc->grace = setting_time(&settings, SETTING_GRACE);
 	gc->store = operands[0];
-	gc->report.list.json = gc->json;
-	gc->report.dry_run = gc->dry_run;
-	gc->report.trash = gc->list;
-	r = gc->list ? gc_list(gc) : gc->undo ? gc_undo(gc, operands + 1) : collect(gc);
+	r = gc->report.trash ? gc_list(gc) : gc->undo ? gc_undo(gc, operands + 1) : collect(gc);
 	if (r < 0 && r != -EINTR)
 		log_error("%s cannot be read: %s", operands[0], strerror(-r));
 	say_list_end(&gc->report.list);
@@ -292,14 +289,14 @@ static int judge_options(const struct gc *gc)
 		{ gc->keep_last >= 0, "keep-last" },
 		{ gc->pattern, "name" },
 		{ gc->grace >= 0, "grace" },
-		{ gc->list && gc->undo, "undo" },
-		{ gc->list && gc->dry_run, "dry-run" },
+		{ gc->report.trash && gc->undo, "undo" },
+		{ gc->report.trash && gc->report.dry_run, "dry-run" },
 	};
 
-	for (size_t i = 0; (gc->list || gc->undo) && i < ARRAY_SIZE(chooses); i++)
+	for (size_t i = 0; (gc->report.trash || gc->undo) && i < ARRAY_SIZE(chooses); i++)
 		if (chooses[i].given)
 			return cmd_misused(&cmd_gc, "--%s does not go with --%s", chooses[i].name,
-					   gc->list ? "list" : "undo");
+					   gc->report.trash ? "list" : "undo");
 	return CMD_DONE;
 }
 

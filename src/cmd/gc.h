@@ -32,7 +32,7 @@ struct item {
 
 struct gc {
 	struct options options;
-	bool json, dry_run, undo, list;
+	bool undo;
 	int64_t older;	/* nanoseconds; -1: any, likewise */
 	int64_t larger; /* bytes */
 	int64_t keep_last;

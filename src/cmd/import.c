@@ -23,7 +23,7 @@ struct arguments {
 	struct options options;
 	const struct import_layout *layout;
 	const char *to;
-	bool dry, checksum, json;
+	bool dry, checksum;
 	struct sync bucket;
 	struct import import;
 };
@@ -67,7 +67,7 @@ static const struct cmd_option import_options[] = {
 	CMD_YES(struct arguments, checksum, "checksum", 'c',
 		"compare the bytes even if size and time are the same"),
 	CMD_SYNC(struct arguments, bucket),
-	CMD_YES(struct arguments, json, "json", 0, "print JSON"),
+	CMD_JSON(struct arguments, import.copier.list.json),
 	CMD_WRITER,
 };
 
@@ -185,7 +185,6 @@ static int run_with(struct arguments *arguments, char **operands)
 	copier->flags = COPIER_ROWS | COPIER_SETID | (geteuid() == 0 ? COPIER_OWNER : 0) |
 			(arguments->dry ? COPIER_DRY : 0) |
 			(arguments->checksum ? COPIER_CHECKSUM : 0);
-	copier->list.json = arguments->json;
 	r = take_all(arguments, operands + 1);
 	error = copier->to && !(copier->flags & COPIER_DRY) ? access_sync(copier->to) : 0;
 	if (error < 0)
@@ -229,7 +228,7 @@ static int run_import(void *values, char **operands)
 	arguments->bucket.dry = arguments->dry;
 	if (status)
 		return cmd_sync_run(&arguments->bucket, &arguments->options, operands,
-				    arguments->json);
+				    copier->list.json);
 	stop_watch();
 	/* Without a store, a dry run makes none: all would be new. */
 	if ((!arguments->dry || !backend_has_path(operands[0]) || stat(operands[0], &st) == 0 ||

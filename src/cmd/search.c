@@ -32,7 +32,6 @@ enum {
 struct searching {
 	struct options options;
 	bool all;
-	bool json;
 	const char *pattern;
 	const char *role;
 	int64_t since;
@@ -73,7 +72,7 @@ static const struct cmd_option search_options[] = {
 	  "only items created at this time or later: 2026-01-31, or 12h or 7d ago" },
 	{ NULL, 'n', "N", cmd_take_count, offsetof(struct searching, most),
 	  "at most N items, instead of 10" },
-	CMD_JSON(struct searching),
+	CMD_JSON(struct searching, list.json),
 	CMD_TABLE,
 };
 
@@ -346,7 +345,7 @@ static int on_hit(void *arg, const struct search_hit *hit)
 		r = text_made_by(hit->data, hit->item, &told.role, &told.agent);
 	if (r >= 0)
 		r = surroundings(searching, hit->data, &told.text);
-	if (r == 0 && searching->json)
+	if (r == 0 && searching->list.json)
 		print_json(searching, hit, &told);
 	else if (r == 0)
 		r = print_hit(searching, hit, &told);
@@ -414,7 +413,6 @@ static int index_search(struct searching *searching, struct index *index)
 		question.role = role.data;
 	}
 	paint_begin(&searching->paint);
-	searching->list.json = searching->json;
 	searching->snapshot = index->snapshot;
 	r = search_ask(index, &question, on_hit, searching);
 	if (r == 0)

@@ -31,7 +31,6 @@ typedef int row_order(const struct row *a, const struct row *b);
 
 struct sessions {
 	struct options options;
-	bool json;
 	bool titles;
 	row_order *order; /* NULL: as they come, by id */
 	int64_t older;	  /* nanoseconds; -1: any */
@@ -89,7 +88,7 @@ static int take_order(void *field, const char *value, char **ret_why)
 }
 
 static const struct cmd_option sessions_options[] = {
-	CMD_JSON(struct sessions),
+	CMD_JSON(struct sessions, list.json),
 	CMD_YES(struct sessions, titles, "titles", 't',
 		"also print the first words that a person wrote; reads each session"),
 	{ "sort", 0, "id|age|size|items", take_order, offsetof(struct sessions, order),
@@ -146,7 +145,7 @@ static void print_row(struct sessions *sessions, const struct row *row)
 	const struct backend_session_stat *stat = &row->stat;
 	WITH_PROGRESS_HELD;
 
-	if (sessions->json) {
+	if (sessions->list.json) {
 		say_item(&sessions->list, row_json(row, sessions->titles));
 		return;
 	}
@@ -177,12 +176,12 @@ static int read_more(struct sessions *sessions, struct row *row)
 	struct backend_snapshot *snapshot;
 	int r, found = -ENODATA;
 
-	if (!sessions->json && !sessions->titles)
+	if (!sessions->list.json && !sessions->titles)
 		return 0;
 	r = backend->ops->snapshot_begin(backend, BACKEND_ANYWAY | BACKEND_LATEST, &snapshot);
 	if (r < 0)
 		return r;
-	if (sessions->json)
+	if (sessions->list.json)
 		found = session_ttl(backend, snapshot, layout, id, &ttl);
 	if (sessions->titles)
 		r = title_of(backend, snapshot, layout, id, &title);
@@ -348,7 +347,6 @@ static int run_sessions(void *values, char **operands)
 	int r;
 
 	sessions->now = (int64_t)time(NULL) * 1000000000;
-	sessions->list.json = sessions->json;
 	sessions->questions = (struct summary_questions){ .what = "sessions",
 							  .session = on_session,
 							  .arg = sessions };

@@ -17,7 +17,6 @@
 #include "fs/base/packed.h"
 #include "backend/base/array.h"
 #include "src/user/stop.h"
-#include "src/user/units.h"
 
 enum {
 	BLOCK = 128 * 1024,
@@ -25,25 +24,13 @@ enum {
 	ORDINARY_MOST = 16 << 20,
 };
 
-static int take_count(void *field, const char *value, char **ret_why)
-{
-	uint64_t number;
-	char *end;
-
-	(void)ret_why;
-	if (units_number(value, 10, INT64_MAX, &number, &end) < 0 || *end)
-		return -EINVAL;
-	*(int64_t *)field = (int64_t)number;
-	return 0;
-}
-
 static const struct cmd_option show_options[] = {
 	CMD_YES(struct show, all, "all", 'a',
 		"also what nobody has said: what clients note for themselves"),
 	CMD_YES(struct show, html, "html", 0, "print a page of HTML that needs nothing else"),
 	CMD_YES(struct show, follow, "follow", 'f',
 		"also print what is added later, until a signal"),
-	{ "last", 0, "N", take_count, offsetof(struct show, last),
+	{ "last", 0, "N", cmd_take_number, offsetof(struct show, last),
 	  "only the last N messages of each list" },
 	CMD_TABLE,
 };

@@ -11,7 +11,6 @@
 
 struct undo_values {
 	struct options options; /* must be first */
-	bool json;
 	bool dry_run;
 	int64_t to;
 	struct say_list list;
@@ -22,7 +21,7 @@ static const struct cmd_option undo_options[] = {
 	{ "to", 0, "TIME", past_take_time, offsetof(struct undo_values, to),
 	  "as of this time, or this age (2h); otherwise the last change is undone" },
 	CMD_YES(struct undo_values, dry_run, "dry-run", 'n', "only print what would change"),
-	CMD_JSON(struct undo_values),
+	CMD_JSON(struct undo_values, list.json),
 	CMD_TABLE,
 };
 
@@ -35,7 +34,7 @@ static int print_undone(void *arg, const struct history_undone *undone)
 	if (!key)
 		return -ENOMEM;
 	past_show_time(undone->time, time);
-	if (values->json) {
+	if (values->list.json) {
 		say_item(&values->list,
 			 json_pack("{s:o, s:o, s:s, s:I, s:I}", "session",
 				   say_json_name(values->session, strlen(values->session)), "key",
@@ -70,7 +69,6 @@ static int run_undo(void *given, char **operands)
 	if (!time)
 		r = history_changes(backend, bytes_str(place.session), past_key(&place), 1,
 				    keep_time, &time);
-	values->list.json = values->json;
 	values->session = place.session;
 	if (r == 0)
 		r = time ? history_undo(backend, bytes_str(place.session), past_key(&place), time,
