@@ -152,35 +152,24 @@ static int read_key(struct updating *updating, struct bytes session, struct byte
 	return r < 0 && r != -ENOENT ? r : set_key(updating, generation, &stat);
 }
 
-/* 1: the last row has changed. */
+/* 1: the last row has changed.  *ret_adds: and it has another number, so the list has grown. */
 static int has_grown(struct updating *updating, const struct backend_node *node,
-		     const struct known *known)
+		     const struct known *known, bool *ret_adds)
 {
 	struct backend *backend = updating->walk.backend;
 	struct backend_key_stat stat;
 	int r;
 
+	*ret_adds = false;
 	if (node->kind != BACKEND_LIST)
 		return 0;
 	r = backend->ops->key_stat(backend, updating->walk.snapshot, node->session, node->key,
 				   &stat);
 	if (r < 0)
 		return r == -ENOENT ? known->rows : r;
+	*ret_adds = known->rows && stat.last > known->last;
 	return !known->rows || stat.last != known->last || stat.created != known->created ||
 	       stat.updated != known->updated;
-}
-
-/* A list whose last row has changed, but not its number, has not grown. */
-static bool goes_on(struct updating *updating, const struct backend_node *node,
-		    const struct known *known)
-{
-	struct backend *backend = updating->walk.backend;
-	struct backend_key_stat stat;
-
-	return known->rows && known->last < INT64_MAX &&
-	       backend->ops->key_stat(backend, updating->walk.snapshot, node->session, node->key,
-				      &stat) == 0 &&
-	       stat.last > known->last;
 }
 
 static bool is_of_interest(const struct backend_node *node)
@@ -203,12 +192,11 @@ static int on_node(void *arg, const struct backend_node *node)
 	waits = walk_is_waiting(&updating->walk, node->session, node->key);
 	r = find_known(updating, node, &known);
 	if (r == 0 && known.same && !waits) {
-		r = has_grown(updating, node, &known);
+		r = has_grown(updating, node, &known, &adds);
 		if (r <= 0) {
 			updating->seen += r == 0;
 			return r;
 		}
-		adds = goes_on(updating, node, &known);
 		r = 0;
 	}
 	if (r < 0)
