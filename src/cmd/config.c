@@ -21,7 +21,6 @@
 #include "backend/base/log.h"
 #include "src/cmd/cmd.h"
 #include "src/mounts/mounts.h"
-#include "src/mounts/trust.h"
 #include "src/user/say.h"
 #include "src/user/progress.h"
 #include "src/user/settings.h"
@@ -117,20 +116,6 @@ static int open_store(const char *path, bool alone, struct backend **ret_backend
 	return r;
 }
 
-static int find_store(const char *store, char **ret_path, char **ret_why)
-{
-	int r;
-
-	if (backend_is_private(store))
-		return str_explain(ret_why, -EINVAL, "a store in memory exists only in its mount");
-	if (!backend_has_path(store)) {
-		*ret_path = bytes_dup(bytes_str(store));
-		return *ret_path ? 0 : -ENOMEM;
-	}
-	r = trust_path(store, TRUST_STORE, ret_why);
-	return r < 0 ? r : mounts_store(store, ret_path, ret_why);
-}
-
 static int explain(int r, const char *store, const char *table, char **ret_why)
 {
 	if (r == -EBUSY && table && !backend_has_path(store))
@@ -191,9 +176,9 @@ static int change(const struct config *config, const char *store, char **ret_why
 	}
 	if (!count && !config->set[SETTING_LAYOUT])
 		return 0;
-	r = find_store(store, &path, ret_why);
+	r = access_name(store, true, &path, ret_why);
 	if (r == 0)
-		r = open_store(path, alone, &backend, ret_why);
+		r = open_store(backend_has_path(store) ? path : store, alone, &backend, ret_why);
 	if (r < 0)
 		return r;
 	if (config->set[SETTING_MAX_SIZE] && *config->set[SETTING_MAX_SIZE] &&

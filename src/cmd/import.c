@@ -22,7 +22,6 @@ static const struct import_layout *const layouts[] = {
 struct arguments {
 	struct options options;
 	const struct import_layout *layout;
-	const char *to;
 	bool dry, checksum;
 	struct sync bucket;
 	struct import import;
@@ -58,7 +57,7 @@ static int take_layout(void *field, const char *value, char **ret_why)
 static const struct cmd_option import_options[] = {
 	{ "layout", 0, "LAYOUT", take_layout, 0,
 	  "the format of the source: tree (the default), or one of those below" },
-	{ "to", 0, "PATH", cmd_take_text, offsetof(struct arguments, to),
+	{ "to", 0, "PATH", cmd_take_text, offsetof(struct arguments, import.to),
 	  "with the layout tree: a directory of the store instead of its root" },
 	{ "from-table", 0, "NAME", cmd_take_text, offsetof(struct arguments, import.from_table),
 	  "with the layout agentscope-rows: the table, instead of agentscope_sessions" },
@@ -102,7 +101,6 @@ static void tell_invalid(const struct copier *copier)
 static int take_all(struct arguments *arguments, char **operands)
 {
 	struct copier *copier = &arguments->import.copier;
-	const char *to = arguments->to ? arguments->to : "";
 	enum { WARNINGS = 5 };
 	uint64_t left_out;
 	int r;
@@ -114,7 +112,7 @@ static int take_all(struct arguments *arguments, char **operands)
 	/* A thousand transcripts may each have a torn line: say it once for all. */
 	log_set_level(LOG_WARNING);
 	for (char **operand = operands; r == 0 && *operand; operand++)
-		r = arguments->layout->take(&arguments->import, *operand, to);
+		r = arguments->layout->take(&arguments->import, *operand);
 	progress_end(&copier->progress);
 	left_out = log_limit_end();
 	if (left_out)
@@ -217,12 +215,12 @@ static int run_import(void *values, char **operands)
 
 	if (status < 0)
 		return CMD_USAGE;
-	if (arguments->to && !arguments->layout->has_to)
+	if (arguments->import.to && !arguments->layout->has_to)
 		return cmd_misused(&cmd_import, "--to goes with --layout=tree only");
 	if (arguments->import.from_table && arguments->layout != &import_rows)
 		return cmd_misused(&cmd_import, "--from-table goes with --layout=%s only",
 				   import_rows.name);
-	if (status && (operands[2] || arguments->to || arguments->checksum))
+	if (status && (operands[2] || arguments->import.to || arguments->checksum))
 		return cmd_misused(&cmd_import, "a bucket stands alone, without --to and "
 						"--checksum");
 	arguments->bucket.dry = arguments->dry;

@@ -16,6 +16,7 @@
 #include "fs/base/names.h"
 #include "fs/base/packed.h"
 #include "backend/base/array.h"
+#include "src/exchange/copier.h"
 #include "src/user/stop.h"
 
 enum {
@@ -339,16 +340,8 @@ struct walk {
 	const char *dir;
 	bool all;
 	bool numbered;
-	char **others; /* documents without a number, in the order of the directory */
-	size_t count, room;
+	struct copier_names others; /* documents without a number, in the order of the directory */
 };
-
-static void walk_done(struct walk *walk)
-{
-	for (size_t i = 0; i < walk->count; i++)
-		free(walk->others[i]);
-	free(walk->others);
-}
 
 static int walk_dir(struct show *show, const char *dir, bool all);
 
@@ -380,20 +373,18 @@ static int on_entry(void *arg, const char *name, const struct stat *st)
 		walk->numbered = true;
 		return 0;
 	}
-	if (ARRAY_ROOM(walk->others, walk->count, walk->room) < 0)
-		return -ENOMEM;
-	walk->others[walk->count++] = steal_ptr(path);
-	return 0;
+	return copier_names_add(&walk->others, path);
 }
 
 static int walk_dir(struct show *show, const char *dir, bool all)
 {
-	_cleanup_(walk_done) struct walk walk = { .show = show, .dir = dir, .all = all };
+	struct walk walk = { .show = show, .dir = dir, .all = all };
 	_cleanup_(freep) char *view = NULL;
 	int r = access_list(show->access, dir, false, on_entry, &walk);
 
-	for (size_t i = 0; r == 0 && walk.numbered && i < walk.count; i++)
-		r = show_file(show, walk.others[i]);
+	for (size_t i = 0; r == 0 && walk.numbered && i < walk.others.count; i++)
+		r = show_file(show, walk.others.names[i]);
+	copier_names_done(&walk.others);
 	if (r != 0 || !walk.numbered)
 		return MIN(r, 0);
 	if (show->last >= 0)

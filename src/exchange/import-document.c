@@ -149,11 +149,10 @@ static int take_file(struct copier *copier, struct copier_entry *entry)
 	return r < 0 ? r : import_session((struct import *)copier, &session, buf_bytes(&text));
 }
 
-static int document_take(struct import *import, const char *operand, const char *to)
+static int document_take(struct import *import, const char *operand)
 {
 	static const struct copier_sink sink = { .enter = leave_out, .leaf = take_file };
 
-	(void)to;
 	import->copier.sink = &sink;
 	return import_operand(&import->copier, operand);
 }

@@ -43,7 +43,7 @@ static bool is_sqlite(int fd)
 	       memcmp(head, magic, sizeof(magic)) == 0;
 }
 
-static int rows_take(struct import *import, const char *operand, const char *to)
+static int rows_take(struct import *import, const char *operand)
 {
 	struct trip trip = { .import = import, .operand = operand };
 	const bool standard = strcmp(operand, "-") == 0;
@@ -51,7 +51,6 @@ static int rows_take(struct import *import, const char *operand, const char *to)
 	_cleanup_(closep) int fd = -1;
 	int r;
 
-	(void)to;
 	if (backend_has_path(operand) && !standard) {
 		fd = open(operand, O_RDONLY | O_CLOEXEC);
 		if (fd < 0)

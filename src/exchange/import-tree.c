@@ -137,8 +137,9 @@ int import_operand(struct copier *copier, const char *operand)
 	return r;
 }
 
-static int folder_take(struct import *import, const char *operand, const char *to)
+static int folder_take(struct import *import, const char *operand)
 {
+	const char *to = import->to ? import->to : "";
 	struct copier *copier = &import->copier;
 	const struct copier_entry there = { .path = to, .name = to };
 	_cleanup_(freep) char *inside = str_printf("%s/x", to), *why = NULL;

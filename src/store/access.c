@@ -57,13 +57,11 @@ static int refuse_memory(const char *store, char **ret_why)
 			   "a store in memory exists only in its mount; use the files there");
 }
 
-/* The name that mounts have for the store. */
-static int store_name(const char *store, unsigned flags, char **ret_name, char **ret_why)
+int access_name(const char *store, bool writes, char **ret_name, char **ret_why)
 {
-	bool judge = flags & (ACCESS_WRITE | ACCESS_FOLLOW) && backend_has_path(store);
 	int r = refuse_memory(store, ret_why);
 
-	if (r == 0 && judge)
+	if (r == 0 && writes && backend_has_path(store))
 		r = trust_path(store, TRUST_STORE, ret_why);
 	return r < 0 ? r : mounts_store(store, ret_name, ret_why);
 }
@@ -102,7 +100,7 @@ int access_open(const char *store, unsigned flags, const struct options *options
 	*ret_why = NULL;
 	if (!access)
 		return -ENOMEM;
-	r = store_name(store, flags, &name, ret_why);
+	r = access_name(store, flags & (ACCESS_WRITE | ACCESS_FOLLOW), &name, ret_why);
 	/* A URL has more in it than its name. */
 	if (r == 0)
 		r = open_patiently(access, backend_has_path(store) ? name : store, name, flags,
@@ -138,7 +136,7 @@ int access_settle(const char *store, char **ret_why)
 	int r;
 
 	*ret_why = NULL;
-	r = store_name(store, 0, &name, ret_why);
+	r = access_name(store, false, &name, ret_why);
 	if (r < 0 || (backend_has_path(store) && !backend_is_owned(name)))
 		return r;
 	r = settle_mounted(name, ret_why);

@@ -58,6 +58,10 @@ static inline void access_closep(struct access **access)
 	access_close(*access);
 }
 
+/* The name that mounts have for a store, unless it is in memory; before it is written to, nobody else
+ * may lead us to another one.  0, or -errno and a sentence. */
+int access_name(const char *store, bool writes, char **ret_name, char **ret_why);
+
 /* Have everything that was answered before the call put into the store's file, if it is mounted.
  * -ENOTCONN: the mount is out of reach; it does so by itself, within half a second. */
 int access_settle(const char *store, char **ret_why);
