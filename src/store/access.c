@@ -38,7 +38,6 @@
 
 #include "src/store/way.h"
 #include "backend/base/array.h"
-#include "backend/base/cleanup.h"
 #include "src/mounts/mounts.h"
 #include "src/user/stop.h"
 #include "src/mounts/trust.h"
@@ -384,8 +383,5 @@ int access_order(struct access *access, struct bytes order)
 int access_list(struct access *access, const char *path, bool with_stat, access_entry_fn *fn,
 		void *arg)
 {
-	_cleanup_(access_target_done) struct access_target target = { 0 };
-	int r = access_target_find(access, path, &target);
-
-	return r < 0 ? r : access->way->list(&target.place, with_stat, fn, arg);
+	return ACCESS_AT(access, path, list, with_stat, fn, arg);
 }

@@ -20,7 +20,6 @@
 
 #include "fs/base/dates.h"
 #include "src/store/way.h"
-#include "backend/base/cleanup.h"
 #include "backend/base/moment.h"
 #include "src/user/stop.h"
 

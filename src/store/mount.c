@@ -26,12 +26,20 @@
 #include "fs/api/tree.h"
 #include "src/store/way.h"
 #include "backend/base/array.h"
-#include "backend/base/cleanup.h"
 #include "src/mounts/mounts.h"
 
 static int failed(void)
 {
 	return errno ? -errno : -EIO;
+}
+
+/* What a call has put behind the bytes that are there, or -1. */
+static int took(struct buf *buf, ssize_t size)
+{
+	if (size < 0)
+		return failed();
+	buf->size += (size_t)size;
+	return 0;
 }
 
 static int open_beneath(const struct access *access, int dir, const char *path, uint64_t flags,
@@ -241,10 +249,7 @@ static int mount_next(struct access_file *file, size_t size, int milliseconds, s
 	if (poll(&ready, 1, milliseconds) < 0)
 		return failed();
 	done = read(file->fd, data->data + data->size, size);
-	if (done < 0)
-		return errno == EAGAIN ? 0 : failed();
-	data->size += (size_t)done;
-	return 0;
+	return done < 0 && errno == EAGAIN ? 0 : took(data, done);
 }
 
 static ssize_t mount_write(struct access_file *file, struct bytes data)
@@ -330,16 +335,11 @@ static int mount_link(const struct access_place *from, const struct access_place
 
 static int mount_read_link(const struct access_place *place, struct buf *target)
 {
-	ssize_t size;
 	int r = buf_reserve(target, PATH_MAX);
 
-	if (r < 0)
-		return r;
-	size = readlinkat(place->fd, place->name, target->data + target->size, PATH_MAX);
-	if (size < 0)
-		return failed();
-	target->size += (size_t)size;
-	return 0;
+	return r < 0 ? r :
+		       took(target, readlinkat(place->fd, place->name, target->data + target->size,
+					       PATH_MAX));
 }
 
 /* The calls for attributes take no directory. */
@@ -352,32 +352,21 @@ static char *through_proc(const struct access_place *place, char path[PATH_MAX])
 static int mount_list_xattr(const struct access_place *place, struct buf *names)
 {
 	char path[PATH_MAX];
-	ssize_t size;
 	int r = buf_reserve(names, XATTR_LIST_MAX);
 
-	if (r < 0)
-		return r;
-	size = llistxattr(through_proc(place, path), names->data + names->size, XATTR_LIST_MAX);
-	if (size < 0)
-		return failed();
-	names->size += (size_t)size;
-	return 0;
+	return r < 0 ? r :
+		       took(names, llistxattr(through_proc(place, path), names->data + names->size,
+					      XATTR_LIST_MAX));
 }
 
 static int mount_get_xattr(const struct access_place *place, const char *name, struct buf *value)
 {
 	char path[PATH_MAX];
-	ssize_t size;
 	int r = buf_reserve(value, XATTR_SIZE_MAX);
 
-	if (r < 0)
-		return r;
-	size = lgetxattr(through_proc(place, path), name, value->data + value->size,
-			 XATTR_SIZE_MAX);
-	if (size < 0)
-		return failed();
-	value->size += (size_t)size;
-	return 0;
+	return r < 0 ? r :
+		       took(value, lgetxattr(through_proc(place, path), name,
+					     value->data + value->size, XATTR_SIZE_MAX));
 }
 
 static int mount_set_xattr(const struct access_place *place, const char *name,
@@ -410,10 +399,11 @@ static int mount_publish(struct access_file *file)
 
 static int mount_tell(struct access_file *file, const char *name, struct buf *value)
 {
-	char word[256]; /* longer values are not asked for */
-	ssize_t size = fgetxattr(file->fd, name, word, sizeof(word));
+	enum { LONGEST = 256 }; /* longer values are not asked for */
+	int r = buf_reserve(value, LONGEST);
 
-	return size < 0 ? failed() : buf_append(value, word, (size_t)size);
+	return r < 0 ? r :
+		       took(value, fgetxattr(file->fd, name, value->data + value->size, LONGEST));
 }
 
 /* The error that a close would return. */

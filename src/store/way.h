@@ -8,6 +8,7 @@
  */
 
 #include "src/store/access.h"
+#include "backend/base/cleanup.h"
 
 struct inode;
 struct handle;
@@ -150,6 +151,14 @@ int access_target_find(struct access *access, const char *path, struct access_ta
 int access_target_place(struct access_target *target);
 int access_target_stat(struct access_target *target, struct stat *ret_stat);
 void access_target_done(struct access_target *target);
+
+/* A call of the way, at a path. */
+#define ACCESS_AT(access, path, call, ...)                                                         \
+	({                                                                                         \
+		_cleanup_(access_target_done) struct access_target target_ = { 0 };                \
+		int found_ = access_target_find((access), (path), &target_);                       \
+		found_ < 0 ? found_ : (access)->way->call(&target_.place, __VA_ARGS__);            \
+	})
 
 /* Make the directories on a path that are missing; *made counts them. */
 int access_make_parents(struct access *access, const char *path, size_t *made);
