@@ -17,6 +17,7 @@
 #include "backend/base/buf.h"
 #include "backend/base/cleanup.h"
 #include "backend/base/descriptor.h"
+#include "src/mounts/holders.h"
 
 int mounts_absolute_unasked(const char *path, char **ret_path)
 {
@@ -302,16 +303,10 @@ int mounts_end(const char *path, bool lazily, char **ret_why)
 /* The number that the kernel gives to the mount that a descriptor is on. */
 static int mount_id(int fd)
 {
-	_cleanup_(fclosep) FILE *info = NULL;
-	char name[64], line[256];
-	int id;
+	char number[16];
 
-	snprintf(name, sizeof(name), "/proc/self/fdinfo/%d", fd);
-	info = fopen(name, "re");
-	while (info && fgets(line, sizeof(line), info))
-		if (sscanf(line, "mnt_id: %d", &id) == 1)
-			return id;
-	return -1;
+	snprintf(number, sizeof(number), "%d", fd);
+	return (int)holders_number("self", number, "mnt_id: %lld", -1);
 }
 
 /* Whether the mount that the descriptor was opened on is what the path leads to. */
