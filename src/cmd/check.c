@@ -53,7 +53,7 @@ static int check(const char *store, const struct options *options)
 {
 	_cleanup_(backend_closep) struct backend *backend = NULL;
 	struct check_result result;
-	int r = store_open_backend(store, options, &backend);
+	int r = store_open_backend(store, options, NULL, &backend);
 
 	/* A file that cannot be read is damaged; a server may only be away. */
 	if (r < 0)

@@ -220,11 +220,10 @@ static int show(const struct config *config, const char *store, bool all)
 	_cleanup_(backend_closep) struct backend *backend = NULL;
 	_cleanup_(freep) char *table = NULL;
 	struct settings settings;
-	int r = store_open_backend(store, &config->options, &backend);
+	int r = store_open_backend(store, &config->options, NULL, &backend);
 
-	if (r < 0)
-		return r;
-	r = store_settings(backend, &settings, &table);
+	if (r == 0)
+		r = store_settings(backend, &settings, &table);
 	if (r < 0)
 		return r;
 	for (int i = 0; i < CONFIG_KEYS; i++)

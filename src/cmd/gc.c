@@ -139,17 +139,15 @@ static int read_sessions(struct gc *gc, struct backend_snapshot *snapshot)
 
 static int read_all(struct gc *gc)
 {
-	struct backend_snapshot *snapshot;
-	int r = gc->backend->ops->snapshot_begin(gc->backend, BACKEND_ANYWAY | BACKEND_LATEST,
-						 &snapshot);
+	_cleanup_(store_look_done) struct store_look look = { 0 };
+	int r = store_look(gc->backend, BACKEND_LATEST, &look);
 
 	if (r < 0)
 		return r;
 	progress_begin(&gc->progress, "look", "session");
 	store_follow(&gc->progress, gc->store, 1);
-	r = read_sessions(gc, snapshot);
+	r = read_sessions(gc, look.snapshot);
 	progress_end(&gc->progress);
-	gc->backend->ops->snapshot_end(gc->backend, snapshot);
 	return r;
 }
 
@@ -259,9 +257,7 @@ static int work(struct gc *gc, char **operands)
 	int r = store_open(operands[0], reads ? 0 : ACCESS_WRITE, &gc->options, &gc->access);
 
 	if (r == 0)
-		r = store_open_backend(operands[0], &gc->options, &gc->backend);
-	if (r == 0)
-		r = store_settings(gc->backend, &settings, NULL);
+		r = store_open_backend(operands[0], &gc->options, &settings, &gc->backend);
 	if (r < 0)
 		return CMD_FAILED;
 	gc->ttl = setting_time(&settings, SETTING_TTL);

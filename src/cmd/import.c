@@ -196,10 +196,8 @@ int cmd_read_layouts(const char *store, const struct options *options, uint64_t 
 {
 	_cleanup_(backend_closep) struct backend *backend = NULL;
 	struct settings settings = { 0 };
-	int r = store_open_backend(store, options, &backend);
+	int r = store_open_backend(store, options, &settings, &backend);
 
-	if (r == 0)
-		r = store_settings(backend, &settings, NULL);
 	*ret_layouts = settings.value[SETTING_LAYOUT];
 	return r;
 }

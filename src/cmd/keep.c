@@ -123,9 +123,7 @@ static int read_layout(struct keep_values *values)
 	if (backend_is_private(values->mount.source))
 		return log_fail(-EINVAL,
 				"a store in memory does not outlive its mount; use a file");
-	r = store_open_backend(values->mount.source, &values->options, &backend);
-	if (r == 0)
-		r = store_settings(backend, &settings, NULL);
+	r = store_open_backend(values->mount.source, &values->options, &settings, &backend);
 	if (r == 0)
 		values->layout = settings.value[SETTING_LAYOUT];
 	return r;

@@ -32,7 +32,7 @@ int past_open(const char *store, const struct options *options, bool writes,
 	int r;
 
 	if (!writes)
-		return store_open_backend(store, options, ret_backend);
+		return store_open_backend(store, options, NULL, ret_backend);
 	r = backend_open(store, &wanted, ret_backend, &why);
 	if (r < 0)
 		return say_why(why, r);
@@ -116,20 +116,18 @@ static int split(struct backend *backend, struct backend_snapshot *snapshot, con
 int past_find(const char *store, struct backend *backend, const char *name,
 	      struct past_place *ret_place)
 {
-	struct backend_snapshot *snapshot;
+	_cleanup_(store_look_done) struct store_look look = { 0 };
 	bool there = false;
-	int r = backend->ops->snapshot_begin(backend, BACKEND_ANYWAY, &snapshot);
+	int r = store_look(backend, 0, &look);
 
 	*ret_place = (struct past_place){ 0 };
-	if (r == 0) {
-		r = is_there(backend, snapshot, bytes_str(name), (struct bytes){ 0 }, &there);
-		if (r == 0 && there)
-			ret_place->session = strdup(name);
-		for (size_t at = strlen(name); r == 0 && !there && at--;)
-			if (name[at] == '/')
-				r = split(backend, snapshot, name, at, ret_place);
-		backend->ops->snapshot_end(backend, snapshot);
-	}
+	if (r == 0)
+		r = is_there(backend, look.snapshot, bytes_str(name), (struct bytes){ 0 }, &there);
+	if (r == 0 && there)
+		ret_place->session = strdup(name);
+	for (size_t at = strlen(name); r == 0 && !there && at--;)
+		if (name[at] == '/')
+			r = split(backend, look.snapshot, name, at, ret_place);
 	if (r < 0)
 		log_error("%s cannot be read: %s", store, strerror(-r));
 	else if (!ret_place->session)

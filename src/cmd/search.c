@@ -372,7 +372,8 @@ static int update(const char *store, struct index *index, struct backend *backen
 
 /* Rows that other programs have changed get their files first, if possible; otherwise they are read
  * as they are. */
-static int open_store(struct searching *searching, const char *store, struct backend **ret_backend)
+static int open_store(struct searching *searching, const char *store, struct settings *ret_settings,
+		      struct backend **ret_backend)
 {
 	_cleanup_(access_closep) struct access *access = NULL;
 	_cleanup_(freep) char *why = NULL;
@@ -383,7 +384,7 @@ static int open_store(struct searching *searching, const char *store, struct bac
 	r = access_settle(store, &why);
 	if (r < 0 && r != -ENOTCONN)
 		return say_why(why, r);
-	r = store_open_backend(store, &searching->options, ret_backend);
+	r = store_open_backend(store, &searching->options, ret_settings, ret_backend);
 	if (r < 0 || backend_change_waiting(*ret_backend, &oldest, &newest) < 0 || !oldest)
 		return r;
 	freep(&why);
@@ -434,10 +435,8 @@ static int search_store(struct searching *searching, const char *store)
 	_cleanup_(index_closep) struct index *index = NULL;
 	_cleanup_(freep) char *why = NULL;
 	struct settings settings;
-	int r = open_store(searching, store, &backend);
+	int r = open_store(searching, store, &settings, &backend);
 
-	if (r == 0)
-		r = store_settings(backend, &settings, NULL);
 	if (r < 0)
 		return r;
 	searching->names = (struct summary_questions){ .backend = backend,

@@ -173,19 +173,16 @@ static int read_more(struct sessions *sessions, struct row *row)
 	const uint64_t layout = sessions->questions.layout;
 	const struct bytes id = bytes_make(row->id, row->id_size);
 	_cleanup_(buf_done) struct buf ttl = { 0 }, title = { 0 };
-	struct backend_snapshot *snapshot;
+	_cleanup_(store_look_done) struct store_look look = { 0 };
 	int r, found = -ENODATA;
 
 	if (!sessions->list.json && !sessions->titles)
 		return 0;
-	r = backend->ops->snapshot_begin(backend, BACKEND_ANYWAY | BACKEND_LATEST, &snapshot);
-	if (r < 0)
-		return r;
-	if (sessions->list.json)
-		found = session_ttl(backend, snapshot, layout, id, &ttl);
-	if (sessions->titles)
-		r = title_of(backend, snapshot, layout, id, &title);
-	backend->ops->snapshot_end(backend, snapshot);
+	r = store_look(backend, BACKEND_LATEST, &look);
+	if (r == 0 && sessions->list.json)
+		found = session_ttl(backend, look.snapshot, layout, id, &ttl);
+	if (r == 0 && sessions->titles)
+		r = title_of(backend, look.snapshot, layout, id, &title);
 	if (r < 0 || (found < 0 && found != -ENODATA))
 		return r < 0 ? r : found;
 	row->ttl = found == 0 ? bytes_dup(buf_bytes(&ttl)) : NULL;
@@ -288,17 +285,16 @@ static int list_folder(struct sessions *sessions, struct bytes session,
 		       struct backend_session_stat *stat)
 {
 	struct backend *backend = sessions->questions.backend;
+	_cleanup_(store_look_done) struct store_look look = { 0 };
 	struct folder folder = { .sessions = sessions, .rest = *stat };
-	int r = backend->ops->snapshot_begin(backend, BACKEND_ANYWAY | BACKEND_LATEST,
-					     &folder.snapshot);
+	int r = store_look(backend, BACKEND_LATEST, &look);
 
-	if (r < 0)
-		return r;
-	r = backend_session_keys(backend, folder.snapshot, session, (struct bytes){ 0 },
-				 on_folder_key, &folder);
+	folder.snapshot = look.snapshot;
+	if (r == 0)
+		r = backend_session_keys(backend, look.snapshot, session, (struct bytes){ 0 },
+					 on_folder_key, &folder);
 	if (r == 0)
 		r = folder_end(&folder);
-	backend->ops->snapshot_end(backend, folder.snapshot);
 	buf_done(&folder.name);
 	buf_done(&folder.title);
 	*stat = folder.rest;

@@ -179,7 +179,7 @@ static int copy_file(struct copy *copy, const char *temporary)
 	_cleanup_(progress_end) struct progress progress = { 0 };
 	const struct backend_copy how = { on_progress, &progress };
 	_cleanup_(backend_closep) struct backend *backend = NULL;
-	int r = store_open_backend(copy->from, copy->options, &backend);
+	int r = store_open_backend(copy->from, copy->options, NULL, &backend);
 
 	if (r < 0)
 		return r;
@@ -268,7 +268,7 @@ static int transfer(const struct copy *copy, const char *name)
 	struct backend_snapshot *snapshot;
 	_cleanup_(freep) char *table = NULL;
 	struct settings settings;
-	int r = store_open_backend(copy->from, copy->options, &from);
+	int r = store_open_backend(copy->from, copy->options, NULL, &from);
 
 	if (r == 0)
 		r = look_into(copy, from, &snapshot);
