@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
+#include <ctype.h>
 #include <errno.h>
 #include <fnmatch.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -136,19 +138,6 @@ static int path_of(struct searching *searching, const struct search_hit *hit, st
 
 /* ---- The words in their surroundings ---- */
 
-static bool same_letters(const char *a, const char *b, size_t size)
-{
-	for (size_t i = 0; i < size; i++) {
-		char one = a[i], other = b[i];
-
-		one = one >= 'A' && one <= 'Z' ? (char)(one | 0x20) : one;
-		other = other >= 'A' && other <= 'Z' ? (char)(other | 0x20) : other;
-		if (one != other)
-			return false;
-	}
-	return true;
-}
-
 /* The word that stands here: its size, or 0. */
 static size_t word_at(const struct searching *searching, struct bytes text, size_t at)
 {
@@ -159,7 +148,7 @@ static size_t word_at(const struct searching *searching, struct bytes text, size
 
 		size -= size > 1 && (*word)[size - 1] == '*';
 		if (size > found && size <= text.size - at &&
-		    same_letters(text.data + at, *word, size))
+		    strncasecmp(text.data + at, *word, size) == 0)
 			found = size;
 	}
 	return found;
@@ -169,8 +158,7 @@ static bool is_inside_word(struct bytes text, size_t at)
 {
 	unsigned char before = at ? (unsigned char)text.data[at - 1] : ' ';
 
-	return before >= 0x80 || (before >= '0' && before <= '9') ||
-	       ((before | 0x20) >= 'a' && (before | 0x20) <= 'z');
+	return before >= 0x80 || isalnum(before);
 }
 
 static size_t first_word(const struct searching *searching, struct bytes text)

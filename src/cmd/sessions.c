@@ -27,13 +27,18 @@ struct row {
 	struct backend_session_stat stat;
 };
 
-typedef int row_order(const struct row *a, const struct row *b);
+/* By a number of 64 bits. */
+struct row_order {
+	const char *name;
+	size_t place; /* of it */
+	bool falls;   /* the largest first */
+};
 
 struct sessions {
 	struct options options;
 	bool titles;
-	row_order *order; /* NULL: as they come, by id */
-	int64_t older;	  /* nanoseconds; -1: any */
+	const struct row_order *order; /* NULL: as they come, by id */
+	int64_t older;		       /* nanoseconds; -1: any */
 	int64_t newer;
 	int64_t larger; /* bytes */
 	const char *pattern;
@@ -47,44 +52,20 @@ struct sessions {
 	struct summary_questions questions;
 };
 
-static int order_numbers(int64_t a, int64_t b)
-{
-	return (a > b) - (a < b);
-}
-
-static int order_age(const struct row *a, const struct row *b)
-{
-	return order_numbers(a->stat.updated, b->stat.updated);
-}
-
-static int order_size(const struct row *a, const struct row *b)
-{
-	return order_numbers((int64_t)b->stat.bytes, (int64_t)a->stat.bytes);
-}
-
-static int order_items(const struct row *a, const struct row *b)
-{
-	return order_numbers((int64_t)b->stat.items, (int64_t)a->stat.items);
-}
-
 static int take_order(void *field, const char *value, char **ret_why)
 {
-	(void)ret_why;
-	static const struct {
-		const char *name;
-		row_order *order;
-	} orders[] = { { "id", NULL },
-		       { "age", order_age },
-		       { "size", order_size },
-		       { "items", order_items } };
+	static const struct row_order orders[] = {
+		{ "age", offsetof(struct row, stat.updated), false },
+		{ "size", offsetof(struct row, stat.bytes), true },
+		{ "items", offsetof(struct row, stat.items), true },
+	};
 
-	for (size_t i = 0; i < ARRAY_SIZE(orders); i++) {
-		if (strcmp(orders[i].name, value) != 0)
-			continue;
-		*(row_order **)field = orders[i].order;
-		return 0;
-	}
-	return -EINVAL;
+	(void)ret_why;
+	*(const struct row_order **)field = NULL;
+	for (size_t i = 0; i < ARRAY_SIZE(orders); i++)
+		if (strcmp(orders[i].name, value) == 0)
+			*(const struct row_order **)field = &orders[i];
+	return *(const struct row_order **)field || strcmp(value, "id") == 0 ? 0 : -EINVAL;
 }
 
 static const struct cmd_option sessions_options[] = {
@@ -331,10 +312,13 @@ static int on_session(void *arg, struct bytes session, const struct backend_sess
 /* Equal ones stay in the order of their ids. */
 static int compare(const void *a, const void *b, void *arg)
 {
-	const struct sessions *sessions = arg;
-	int order = sessions->order(a, b);
+	const struct row_order *order = ((const struct sessions *)arg)->order;
+	const int64_t one = *(const int64_t *)((const char *)a + order->place);
+	const int64_t other = *(const int64_t *)((const char *)b + order->place);
 
-	return order ? order : strcmp(((const struct row *)a)->name, ((const struct row *)b)->name);
+	if (one != other)
+		return (one > other) != order->falls ? 1 : -1;
+	return strcmp(((const struct row *)a)->name, ((const struct row *)b)->name);
 }
 
 static int run_sessions(void *values, char **operands)

@@ -227,7 +227,8 @@ void access_forget_dir(struct access *access, const char *path)
 	chain_cut(access, size);
 }
 
-/* Add a directory at the chain's end; for the root, name is empty. */
+/* Add a directory at the chain's end; for the root, name is empty.  Of a way that has place(), it is
+ * all of a path as far as its directory. */
 static int chain_add(struct access *access, struct bytes name)
 {
 	struct access_chain *chain = &access->chain;
@@ -242,8 +243,10 @@ static int chain_add(struct access *access, struct bytes name)
 	if (r == 0)
 		r = buf_append_bytes(&chain->path, name);
 	dir = r == 0 ? calloc(1, sizeof(*dir)) : NULL;
-	r = dir ? access->way->step(access, last ? &last->place : NULL, name, &dir->place) :
-		  -ENOMEM;
+	if (dir && access->way->step)
+		r = access->way->step(access, last ? &last->place : NULL, name, &dir->place);
+	else
+		r = dir ? access->way->place(access, name.data, &dir->place) : -ENOMEM;
 	if (r < 0) {
 		free(dir);
 		chain->path.size = last ? last->size : 0;
@@ -286,29 +289,13 @@ static int chain_lead(struct access *access, const char *path, size_t size)
 /* The same for a way that has place() instead of step(): the chain is that directory alone. */
 static int chain_lead_at_once(struct access *access, const char *path, size_t size)
 {
-	struct access_chain *chain = &access->chain;
-	struct access_dir *dir;
-	int r;
+	const struct access_chain *chain = &access->chain;
 
 	if (access->is_folder && chain->count && chain->path.size == size &&
 	    (!size || memcmp(chain->path.data, path, size) == 0))
 		return 0;
 	chain_done(access);
-	dir = calloc(1, sizeof(*dir));
-	r = dir && ARRAY_ROOM(chain->dirs, chain->count, chain->room) == 0 ?
-		    buf_append(&chain->path, path, size) :
-		    -ENOMEM;
-	if (r == 0)
-		r = access->way->place(access, path, &dir->place);
-	if (r < 0) {
-		free(dir);
-		chain->path.size = 0;
-		return r;
-	}
-	dir->users = 1;
-	dir->size = size;
-	chain->dirs[chain->count++] = dir;
-	return 0;
+	return chain_add(access, bytes_make(path, size));
 }
 
 void access_target_done(struct access_target *target)
