@@ -91,10 +91,8 @@ static int run_forget(void *given, char **operands)
 	_cleanup_(backend_closep) struct backend *backend = NULL;
 	_cleanup_(access_closep) struct access *access = NULL;
 	_cleanup_(past_place_done) struct past_place place = { 0 };
-	int r = past_open(operands[0], &values->options, true, &backend);
+	int r = past_find(operands, &values->options, true, &backend, &place);
 
-	if (r == 0)
-		r = past_find(operands[0], backend, operands[1], &place);
 	if (r < 0)
 		return CMD_FAILED;
 	values->place = &place;

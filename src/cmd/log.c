@@ -119,10 +119,8 @@ static int run_log(void *given, char **operands)
 	struct log_values *values = given;
 	_cleanup_(backend_closep) struct backend *backend = NULL;
 	_cleanup_(past_place_done) struct past_place place = { 0 };
-	int r = past_open(operands[0], &values->options, false, &backend);
+	int r = past_find(operands, &values->options, false, &backend, &place);
 
-	if (r == 0)
-		r = past_find(operands[0], backend, operands[1], &place);
 	if (r < 0)
 		return CMD_FAILED;
 	values->session = place.session;

@@ -24,23 +24,6 @@ struct bytes past_key(const struct past_place *place)
 	return place->key ? bytes_str(place->key) : (struct bytes){ 0 };
 }
 
-int past_open(const char *store, const struct options *options, bool writes,
-	      struct backend **ret_backend)
-{
-	_cleanup_(freep) char *why = NULL;
-	const struct backend_options wanted = { .table = options->table, .rows_only = true };
-	int r;
-
-	if (!writes)
-		return store_open_backend(store, options, NULL, ret_backend);
-	r = backend_open(store, &wanted, ret_backend, &why);
-	if (r < 0)
-		return say_why(why, r);
-	if ((*ret_backend)->ops->history)
-		return 0;
-	return log_fail(-EOPNOTSUPP, "%s: this kind of store keeps no history", store);
-}
-
 static int found_key(void *arg, struct bytes session, struct bytes key,
 		     const struct backend_key_stat *stat)
 {
@@ -113,21 +96,37 @@ static int split(struct backend *backend, struct backend_snapshot *snapshot, con
 	return place->session && place->key ? 1 : -ENOMEM;
 }
 
-int past_find(const char *store, struct backend *backend, const char *name,
-	      struct past_place *ret_place)
+int past_find(char **operands, const struct options *options, bool writes,
+	      struct backend **ret_backend, struct past_place *ret_place)
 {
+	const struct backend_options wanted = { .table = options->table, .rows_only = true };
+	const char *store = operands[0], *name = operands[1];
 	_cleanup_(store_look_done) struct store_look look = { 0 };
+	_cleanup_(freep) char *why = NULL;
 	bool there = false;
-	int r = store_look(backend, 0, &look);
+	int r;
 
-	*ret_place = (struct past_place){ 0 };
+	if (!writes) {
+		r = store_open_backend(store, options, NULL, ret_backend);
+	} else {
+		r = backend_open(store, &wanted, ret_backend, &why);
+		if (r < 0)
+			say_why(why, r);
+		else if (!(*ret_backend)->ops->history)
+			return log_fail(-EOPNOTSUPP, "%s: this kind of store keeps no history",
+					store);
+	}
+	if (r < 0)
+		return r;
+	r = store_look(*ret_backend, 0, &look);
 	if (r == 0)
-		r = is_there(backend, look.snapshot, bytes_str(name), (struct bytes){ 0 }, &there);
+		r = is_there(*ret_backend, look.snapshot, bytes_str(name), (struct bytes){ 0 },
+			     &there);
 	if (r == 0 && there)
 		ret_place->session = strdup(name);
 	for (size_t at = strlen(name); r == 0 && !there && at--;)
 		if (name[at] == '/')
-			r = split(backend, look.snapshot, name, at, ret_place);
+			r = split(*ret_backend, look.snapshot, name, at, ret_place);
 	if (r < 0)
 		log_error("%s cannot be read: %s", store, strerror(-r));
 	else if (!ret_place->session)
