@@ -184,17 +184,6 @@ static const char *store_left_out(const struct command *command, int operands)
 	return command->store && operands == command->least - 1 ? cmd_default_store() : NULL;
 }
 
-/* The user that has mounted something can give it the name of any store, so trust only root,
- * ourselves, and the store's owner. */
-static bool is_believed(const struct mount_entry *entry)
-{
-	struct stat st;
-
-	return entry->user == 0 || entry->user == geteuid() ||
-	       (backend_has_path(entry->source) && stat(entry->source, &st) == 0 &&
-		st.st_uid == entry->user);
-}
-
 /* A mount stands for the store that it shows, and "-" for the store that the environment names. */
 static int take_mount(char **operand)
 {
@@ -205,7 +194,7 @@ static int take_mount(char **operand)
 		*operand = (char *)(uintptr_t)cmd_default_store();
 	if (backend_has_path(*operand) && mounts_absolute_unasked(*operand, &path) == 0 &&
 	    mounts_find(path, &entry) == 0 && strcmp(entry.type, MOUNTS_TYPE) == 0 &&
-	    strcmp(entry.root, "/") == 0 && is_believed(&entry)) {
+	    strcmp(entry.root, "/") == 0 && mounts_is_believed(&entry)) {
 		/* As it was given to the mount. */
 		*operand = backend_has_path(entry.source) ? NULL : holders_url(&entry);
 		if (!*operand)

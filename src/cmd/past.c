@@ -164,18 +164,13 @@ int past_take_time(void *field, const char *value, char **ret_why)
 int past_take_items(void *field, const char *value, char **ret_why)
 {
 	struct past_items *items = field;
-	uint64_t first, last = INT64_MAX;
+	uint64_t first = 0, last;
 	char *end;
 	int r = units_number(value, 10, INT64_MAX, &first, &end);
 
-	if (r == 0 && !*end)
-		last = first;
-	else if (r == 0 && *end == '-' && end[1])
-		r = units_number(end + 1, 10, INT64_MAX, &last, &end);
-	else if (r == 0 && (*end != '-' || end[1]))
-		r = -EINVAL;
-	else if (r == 0)
-		end++;
+	last = r == 0 && *end == '-' ? INT64_MAX : first;
+	if (r == 0 && *end == '-' && *++end)
+		r = units_number(end, 10, INT64_MAX, &last, &end);
 	if (r < 0 || *end || last < first)
 		return str_explain(
 			ret_why, -EINVAL,

@@ -3,9 +3,7 @@
  * Through the mount.
  *
  * The table of mounts says which path shows a store, but anybody may mount a filesystem that claims
- * to: fusermount3 lets users give it any name.  So a mount is trusted only when it was made by
- * root, by us, or by the owner of the store, and the owner may do anything with the
- * store anyway.  Even then another process answers, so no path leads out of the mount: symbolic
+ * to (mounts_is_believed()).  Even where that is believed, another process answers, so no path leads out of the mount: symbolic
  * links are not followed, and other mounts not entered.
  */
 #include <dirent.h>
@@ -485,7 +483,6 @@ int access_folder_open(int fd, struct access **ret_access)
 
 struct search {
 	const char *store;
-	uid_t owner;
 	bool writes;
 	struct mount_entry *found; /* that can be used, in the order of the table */
 	size_t count;
@@ -499,8 +496,7 @@ static int consider(void *arg, const struct mount_entry *entry)
 	int r;
 
 	if (strcmp(entry->type, MOUNTS_TYPE) != 0 || strcmp(entry->source, search->store) != 0 ||
-	    strcmp(entry->root, "/") != 0 ||
-	    (entry->user != 0 && entry->user != geteuid() && entry->user != search->owner))
+	    strcmp(entry->root, "/") != 0 || !mounts_is_believed(entry))
 		return 0;
 	if (search->writes && entry->read_only) {
 		str_explain(&search->unfit, 0,
@@ -544,14 +540,12 @@ int access_mount_open(struct access *access, const char *store, unsigned flags, 
 {
 	_cleanup_(search_done) struct search search = { .store = store,
 							.writes = flags & ACCESS_WRITE };
-	struct stat st = { .st_uid = geteuid() };
 	int r;
 
 	/* If the path leads to another file by now than the one that is mounted, that file has no
 	 * owner. */
-	if (backend_has_path(store) && (stat(store, &st) < 0 || !backend_is_owned(store)))
+	if (backend_has_path(store) && !backend_is_owned(store))
 		return -ENOENT;
-	search.owner = st.st_uid;
 	r = mounts_each(consider, &search);
 	if (r == 0)
 		r = open_last(&search, flags);
