@@ -166,14 +166,6 @@ void cmd_report_copied(struct copier *copier, const char *failed)
 		print_summary(copier, failed);
 }
 
-static void import_report(struct copier *copier, int error)
-{
-	cmd_report_copied(copier, "not imported");
-	if (error == -EINTR && stop_wanted() && !(copier->flags & COPIER_DRY))
-		log_error("interrupted; the files imported so far are complete, and the same "
-			  "command imports the rest");
-}
-
 static int run_with(struct arguments *arguments, char **operands)
 {
 	struct copier *copier = &arguments->import.copier;
@@ -187,7 +179,10 @@ static int run_with(struct arguments *arguments, char **operands)
 	error = copier->to && !(copier->flags & COPIER_DRY) ? access_sync(copier->to) : 0;
 	if (error < 0)
 		cmd_fail(copier->store, "", error);
-	import_report(copier, r);
+	cmd_report_copied(copier, "not imported");
+	if (r == -EINTR && stop_wanted() && !arguments->dry)
+		log_error("interrupted; the files imported so far are complete, and the same "
+			  "command imports the rest");
 	return r < 0 || error < 0 || copier->failed ? CMD_FAILED : CMD_DONE;
 }
 

@@ -430,19 +430,11 @@ static int find_dir(const char *dir, char **ret_dir)
 	return r;
 }
 
-static int plan_guard(struct mount *mount)
-{
-	const struct backend_prepared *server = mount->prepared;
-	const char *store = backend_has_path(mount->store) ? mount->store : NULL;
-
-	return server ? guard_plan_server(&mount->guard, mount->dir, server->port, server->file) :
-			guard_plan(&mount->guard, store, mount->options.tree.read_only);
-}
-
 /* Everything that can be found out before the store is opened. */
 static int prepare(struct mount *mount, const char *store, const char *dir)
 {
 	int r = find_store(mount, store);
+	const struct backend_prepared *server = mount->prepared;
 	size_t size;
 
 	if (r == 0)
@@ -454,7 +446,11 @@ static int prepare(struct mount *mount, const char *store, const char *dir)
 	if (r == 0)
 		r = check_dir(mount);
 	if (r == 0)
-		r = plan_guard(mount);
+		r = server ? guard_plan_server(&mount->guard, mount->dir, server->port,
+					       server->file) :
+			     guard_plan(&mount->guard,
+					backend_has_path(mount->store) ? mount->store : NULL,
+					mount->options.tree.read_only);
 	if (r < 0)
 		return r;
 	/* It could not be reached any more, least of all by its own daemon. */

@@ -158,15 +158,6 @@ static int make_parents(const char *path)
 
 /* ---- The mark ---- */
 
-static int read_mark(const char *mark, char text[PATH_MAX])
-{
-	_cleanup_(closep) int fd = descriptor_open(mark, O_RDONLY | O_NOFOLLOW, 0);
-	ssize_t size = fd < 0 ? -1 : read(fd, text, PATH_MAX - 1);
-
-	text[MAX(size, 0)] = '\0';
-	return size < 0 ? -errno : 0;
-}
-
 static int write_mark(const struct keep *keep, const char *mark)
 {
 	int fd = descriptor_open(mark, O_WRONLY | O_CREAT | O_EXCL, 0600);
@@ -196,8 +187,9 @@ static int remove_mark(const char *mark)
 /* Check that an existing copy was made of this folder, to go on with it. */
 static int begin(const struct keep *keep, const char *mark)
 {
-	char text[PATH_MAX];
-	int r = read_mark(mark, text);
+	_cleanup_(closep) int fd = descriptor_open(mark, O_RDONLY | O_NOFOLLOW, 0);
+	char text[PATH_MAX] = "";
+	int r = fd < 0 || read(fd, text, PATH_MAX - 1) < 0 ? -errno : 0;
 
 	if (r == 0 && *text && strcmp(text, keep->folder) != 0)
 		return log_fail(-EBUSY, "%s is being filled from %s", keep->target, text);
