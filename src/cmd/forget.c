@@ -25,18 +25,14 @@ static const struct cmd_option forget_options[] = {
 	CMD_WRITER,
 };
 
-static bool is_of_key(struct bytes path, const char *key)
-{
-	return memmem(path.data, path.size, key, strlen(key));
-}
-
 static int keep_trashed(void *arg, const struct trash_item *item)
 {
 	struct forget_values *values = arg;
 	const struct past_place *place = values->place;
 
 	if (!bytes_equal(item->session, bytes_str(place->session)) ||
-	    (place->key && !is_of_key(item->name, place->key)))
+	    (place->key &&
+	     !memmem(item->name.data, item->name.size, place->key, strlen(place->key))))
 		return 0;
 	if (ARRAY_ROOM(values->id, values->count, values->room) < 0)
 		return -ENOMEM;

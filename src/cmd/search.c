@@ -78,8 +78,6 @@ static const struct cmd_option search_options[] = {
 	CMD_TABLE,
 };
 
-static const struct searching search_defaults = { .since = INT64_MIN, .most = HITS };
-
 /* ---- The session of a hit ---- */
 
 static int take_session(struct searching *searching, struct bytes session)
@@ -473,6 +471,6 @@ const struct command cmd_search = {
 	.operands = "takes a store and words",
 	.store = 1,
 	.size = sizeof(struct searching),
-	.defaults = &search_defaults,
+	.defaults = &(const struct searching){ .since = INT64_MIN, .most = HITS },
 	.run = run_search,
 };

@@ -349,8 +349,6 @@ static int run_sessions(void *values, char **operands)
 	return r < 0 ? CMD_FAILED : CMD_DONE;
 }
 
-static const struct sessions sessions_defaults = { .older = -1, .newer = -1, .larger = -1 };
-
 const struct command cmd_sessions = {
 	.name = "sessions",
 	.arguments = "[OPTIONS] STORE",
@@ -366,6 +364,6 @@ const struct command cmd_sessions = {
 	.operands = "takes a store",
 	.store = 1,
 	.size = sizeof(struct sessions),
-	.defaults = &sessions_defaults,
+	.defaults = &(const struct sessions){ .older = -1, .newer = -1, .larger = -1 },
 	.run = run_sessions,
 };

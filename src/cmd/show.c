@@ -36,8 +36,6 @@ static const struct cmd_option show_options[] = {
 	CMD_TABLE,
 };
 
-static const struct show show_defaults = { .last = -1 };
-
 /* ---- What views say ---- */
 
 /* The last item that begins in a text: the number behind a '#' that begins a line, or in HTML a
@@ -527,6 +525,6 @@ const struct command cmd_show = {
 	.operands = "takes a store, and a session or a path in it",
 	.store = 1,
 	.size = sizeof(struct show),
-	.defaults = &show_defaults,
+	.defaults = &(const struct show){ .last = -1 },
 	.run = run_show,
 };

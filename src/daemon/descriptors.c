@@ -33,13 +33,6 @@ static bool has_nodeid(const char *path, uint64_t nodeid)
 	return ((uint64_t)word[0] << 32 | word[1]) == nodeid;
 }
 
-static unsigned access_of(const char *process, const char *number)
-{
-	long long flags = holders_number(process, number, "flags: %llo", -1);
-
-	return flags < 0 ? 0 : descriptor_access((int)flags);
-}
-
 struct wanted {
 	unsigned device;
 	uint64_t nodeid;
@@ -51,6 +44,7 @@ static int process_find(const char *process, const struct wanted *wanted, bool *
 {
 	struct dirent *entry;
 	struct statx known;
+	long long flags;
 	bool found = false;
 	char path[96];
 	DIR *dir;
@@ -68,8 +62,9 @@ static int process_find(const char *process, const struct wanted *wanted, bool *
 		/* Other mounts have the same numbers. */
 		found = has_nodeid(path, wanted->nodeid) &&
 			statx(AT_FDCWD, path, AT_STATX_DONT_SYNC, 0, &known) == 0 &&
-			!known.stx_dev_major && known.stx_dev_minor == wanted->device &&
-			(wanted->access & access_of(process, entry->d_name));
+			!known.stx_dev_major && known.stx_dev_minor == wanted->device;
+		flags = found ? holders_number(process, entry->d_name, "flags: %llo", -1) : -1;
+		found = flags >= 0 && (wanted->access & descriptor_access((int)flags));
 	}
 	closedir(dir);
 	return found;

@@ -218,18 +218,6 @@ static int look_into(const struct copy *copy, struct backend *backend,
 	return stop_wanted() ? -EINTR : r;
 }
 
-static int judge_target(const struct copy *copy, struct backend *to)
-{
-	int r = transfer_is_empty(to);
-
-	if (r < 0)
-		return say_why(NULL, r);
-	if (r == 0 && !copy->replace)
-		return log_fail(-EEXIST, "%s is not empty; --force deletes everything in it",
-				copy->to);
-	return 0;
-}
-
 static int transfer_between(const struct copy *copy, struct backend *from,
 			    struct backend_snapshot *snapshot, const char *name, const char *table)
 {
@@ -245,10 +233,12 @@ static int transfer_between(const struct copy *copy, struct backend *from,
 	r = backend_open(name, &wanted, &to, &why);
 	if (r < 0)
 		return say_why(why, r);
-	if (!backend_has_path(name))
-		r = judge_target(copy, to);
+	r = backend_has_path(name) ? 1 : transfer_is_empty(to);
 	if (r < 0)
-		return r;
+		return say_why(NULL, r);
+	if (r == 0 && !copy->replace)
+		return log_fail(-EEXIST, "%s is not empty; --force deletes everything in it",
+				copy->to);
 	progress_begin(&progress, copy->what, "record");
 	r = transfer_run(&transfer, from, snapshot, to);
 	progress_end(&progress);

@@ -122,7 +122,7 @@ static int settle_mounted(const char *name, char **ret_why)
 
 	if (r < 0)
 		return r == -ENOENT ? -ENOTCONN : r;
-	r = access_mount_settle(&access);
+	r = access.way->sync(&access);
 	access.way->close(&access);
 	return r < 0 ? str_explain(ret_why, r, "the mount of %s cannot write its pending data: %s",
 				   name, strerror(-r)) :

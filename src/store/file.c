@@ -335,7 +335,7 @@ int access_file_compact(struct access_file *file, struct buf *version)
 		r = done == 1 ? 0 : done < 0 ? (int)done : -EIO;
 	}
 	if (r == 0)
-		r = way->publish(file);
+		r = way->settle(file, true);
 	if (r == 0)
 		r = way->tell(file, "user.sessfs.version", version);
 	way->drop(file);

@@ -378,7 +378,8 @@ static int mount_set_xattr(const struct access_place *place, const char *name,
 	return r < 0 ? failed() : 0;
 }
 
-/* sync(2) does not reach a daemon; syncing any directory brings all to the medium. */
+/* sync(2) does not reach a daemon; syncing any directory brings all to the medium, also what the
+ * daemon holds back for anybody. */
 static int mount_sync(struct access *access)
 {
 	int fd = open_beneath(access, access->root, ".", O_RDONLY | O_DIRECTORY, 0);
@@ -388,11 +389,6 @@ static int mount_sync(struct access *access)
 		r = failed();
 	closep(&fd);
 	return r;
-}
-
-static int mount_publish(struct access_file *file)
-{
-	return fsync(file->fd) < 0 ? failed() : 0;
 }
 
 static int mount_tell(struct access_file *file, const char *name, struct buf *value)
@@ -462,7 +458,6 @@ static const struct access_way way = {
 	.resize = mount_resize,
 	.dress = mount_dress,
 	.mark = mount_mark,
-	.publish = mount_publish,
 	.tell = mount_tell,
 	.finish = mount_finish,
 	.drop = mount_drop,
@@ -556,10 +551,4 @@ int access_mount_open(struct access *access, const char *store, unsigned flags, 
 	access->way = &way;
 	access->root = r;
 	return 0;
-}
-
-/* Syncing a directory writes all that the daemon holds back for anybody. */
-int access_mount_settle(struct access *access)
-{
-	return fsync(access->root) < 0 ? failed() : 0;
 }

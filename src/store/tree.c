@@ -382,11 +382,6 @@ static int tree_mark(struct access_file *file, const char *name, struct bytes va
 			    tree_remove_xattr(file->access->tree, inode, bytes_str(name));
 }
 
-static int tree_publish(struct access_file *file)
-{
-	return handle_sync(file->access->tree, file->handle);
-}
-
 static int tree_tell(struct access_file *file, const char *name, struct buf *value)
 {
 	return tree_get_xattr(file->access->tree, handle_opened(file->handle), bytes_str(name),
@@ -448,7 +443,6 @@ static const struct access_way way = {
 	.resize = tree_resize,
 	.dress = tree_dress,
 	.mark = tree_mark,
-	.publish = tree_publish,
 	.tell = tree_tell,
 	.finish = tree_finish,
 	.drop = tree_drop,

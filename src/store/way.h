@@ -93,8 +93,6 @@ struct access_way {
 	int (*dress)(struct access_file *file, const struct stat *like, unsigned mask);
 	/* Set an attribute, or without data remove it. */
 	int (*mark)(struct access_file *file, const char *name, struct bytes value);
-	/* Publish and sync what was written so far. */
-	int (*publish)(struct access_file *file);
 	/* The value of an attribute, appended. */
 	int (*tell)(struct access_file *file, const char *name, struct buf *value);
 	/* Publish, and sync if that is wanted; an error of either.  Closes in any case. */
@@ -170,8 +168,6 @@ enum { ACCESS_TO_SETTLE = 1 << 8 /* a mount that is a view will do: nothing is r
 /* -ENOENT when the store has no mount that can be used for this; *ret_why may then say which one
  * cannot be used.  flags: also of enum access_flags. */
 int access_mount_open(struct access *access, const char *store, unsigned flags, char **ret_why);
-/* Have the daemon write into the store's file what it holds back. */
-int access_mount_settle(struct access *access);
 int access_tree_open(struct access *access, const char *store, unsigned flags,
 		     const struct options *options, char **ret_why);
 
