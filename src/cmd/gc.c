@@ -59,14 +59,11 @@ static const struct cmd_option gc_options[] = {
 
 static void gc_done(struct gc *gc)
 {
-	for (size_t i = 0; i < gc->n_sums; i++)
-		free(gc->sums[i].id);
 	for (size_t i = 0; i < gc->n_found; i++) {
 		free(gc->found[i].name);
 		backend_node_done(&gc->found[i].node);
 	}
 	gc_forget_items(gc);
-	free(gc->sums);
 	free(gc->found);
 	free(gc->items);
 	backend_close(gc->backend);
@@ -74,19 +71,6 @@ static void gc_done(struct gc *gc)
 }
 
 /* Reading. */
-
-static int keep_sum(void *arg, struct bytes session, const struct backend_session_stat *stat)
-{
-	struct gc *gc = arg;
-	char *id = bytes_dup(session);
-
-	if (!id || ARRAY_ROOM(gc->sums, gc->n_sums, gc->sums_room) < 0) {
-		free(id);
-		return -ENOMEM;
-	}
-	gc->sums[gc->n_sums++] = (struct sum){ id, session.size, *stat };
-	return 0;
-}
 
 static int keep_found(void *arg, struct bytes path, const struct backend_node *node)
 {
@@ -100,38 +84,17 @@ static int keep_found(void *arg, struct bytes path, const struct backend_node *n
 	return found->name ? backend_node_copy(node, &found->node) : -ENOMEM;
 }
 
-static int compare_sums(const void *a, const void *b)
-{
-	const struct sum *left = a, *right = b;
-
-	return bytes_compare(bytes_make(left->id, left->size), bytes_make(right->id, right->size));
-}
-
-static int look_at(struct gc *gc, struct backend_snapshot *snapshot, struct found *found)
-{
-	static const struct backend_session_stat none = { 0 };
-	const struct sum key = { (char *)found->node.session.data,
-				 found->node.session.size,
-				 { 0 } };
-	const struct sum *sum =
-		!gc->n_sums ? NULL :
-			      bsearch(&key, gc->sums, gc->n_sums, sizeof(*sum), compare_sums);
-
-	return session_look(gc->backend, snapshot, gc->layout, &found->node,
-			    sum ? &sum->stat : &none, &found->look);
-}
-
 static int read_sessions(struct gc *gc, struct backend_snapshot *snapshot)
 {
-	int r = backend_session_list(gc->backend, snapshot, keep_sum, gc);
+	int r = home_list(gc->backend, snapshot, gc->layout, keep_found, gc);
 
-	if (r == 0 && gc->n_sums)
-		qsort(gc->sums, gc->n_sums, sizeof(*gc->sums), compare_sums);
-	if (r == 0)
-		r = home_list(gc->backend, snapshot, gc->layout, keep_found, gc);
 	progress_set_total(&gc->progress, gc->n_found, 0);
 	for (size_t i = 0; r == 0 && i < gc->n_found; i++) {
-		r = stop_wanted() ? -EINTR : look_at(gc, snapshot, &gc->found[i]);
+		struct found *found = &gc->found[i];
+
+		r = stop_wanted() ? -EINTR :
+				    session_look(gc->backend, snapshot, gc->layout, &found->node,
+						 NULL, &found->look);
 		tick(1);
 	}
 	return r;
