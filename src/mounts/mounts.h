@@ -81,7 +81,7 @@ bool mounts_same(const void *known, const struct mount_entry *entry);
 bool mounts_shows(dev_t device, const char *store);
 
 /* The user that has mounted something can give it the name of any store, so trust only root,
- * ourselves, and the store's owner, who may do anything with the store anyway. */
+ * ourselves, and the owner of the store, which may do anything with the store anyway. */
 bool mounts_is_believed(const struct mount_entry *entry);
 
 /* Abort the connection with this number (struct mount_entry, device): the mount stays, and answers

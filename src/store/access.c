@@ -227,8 +227,8 @@ void access_forget_dir(struct access *access, const char *path)
 	chain_cut(access, size);
 }
 
-/* Add a directory at the chain's end; for the root, name is empty.  Of a way that has place(), it is
- * all of a path as far as its directory. */
+/* Add a directory at the chain's end; for the root, name is empty.  With place(), the name is a
+ * path as far as its directory. */
 static int chain_add(struct access *access, struct bytes name)
 {
 	struct access_chain *chain = &access->chain;

@@ -58,8 +58,8 @@ static inline void access_closep(struct access **access)
 	access_close(*access);
 }
 
-/* The name that mounts have for a store, unless it is in memory; before it is written to, nobody else
- * may lead us to another one.  0, or -errno and a sentence. */
+/* The name that mounts have for a store, unless it is in memory; one that is to be written must not
+ * be one to which another user leads us.  0, or -errno and a sentence. */
 int access_name(const char *store, bool writes, char **ret_name, char **ret_why);
 
 /* Have everything that was answered before the call put into the store's file, if it is mounted.

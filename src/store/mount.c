@@ -3,8 +3,8 @@
  * Through the mount.
  *
  * The table of mounts says which path shows a store, but anybody may mount a filesystem that claims
- * to (mounts_is_believed()).  Even where that is believed, another process answers, so no path leads out of the mount: symbolic
- * links are not followed, and other mounts not entered.
+ * to (mounts_is_believed()).  Even where that is believed, another process answers, so no path
+ * leads out of the mount: symbolic links are not followed, and other mounts not entered.
  */
 #include <dirent.h>
 #include <errno.h>
