@@ -156,6 +156,7 @@ static void print_repaired(const char *store, const char *new_store,
 /* Made under a temporary name: half a store must not look like the whole one. */
 static int repair(const char *store, const char *new_store, const struct options *options)
 {
+	_cleanup_(freep) char *beside = new_store ? NULL : str_printf("%s.repaired", store);
 	_cleanup_(freep) char *temporary = NULL;
 	_cleanup_(freep) char *path = NULL;
 	_cleanup_(freep) char *why = NULL;
@@ -163,6 +164,15 @@ static int repair(const char *store, const char *new_store, const struct options
 	struct backend_repaired repaired = { 0 };
 	int r, checked;
 
+	new_store = new_store ? new_store : beside;
+	if (!new_store)
+		return say_why(NULL, -ENOMEM), CHECK_NOT_RUN;
+	if (!backend_has_path(store))
+		return log_fail(
+			CHECK_NOT_RUN,
+			"%s is not a file: to repair a database on a server, use the tools of "
+			"the server, or a backup",
+			store);
 	if (judge_new(new_store) < 0)
 		return CHECK_NOT_RUN;
 	r = mounts_absolute(new_store, &path);
@@ -191,23 +201,6 @@ static int repair(const char *store, const char *new_store, const struct options
 	return repaired.lost ? CHECK_VIOLATED : CHECK_CLEAN;
 }
 
-static int repair_into(const char *store, const char *new_store, const struct options *options)
-{
-	_cleanup_(freep) char *beside = str_printf("%s.repaired", store);
-
-	if (!beside) {
-		say_why(NULL, -ENOMEM);
-		return CHECK_NOT_RUN;
-	}
-	if (!backend_has_path(store))
-		return log_fail(
-			CHECK_NOT_RUN,
-			"%s is not a file: to repair a database on a server, use the tools of "
-			"the server, or a backup",
-			store);
-	return repair(store, new_store ? new_store : beside, options);
-}
-
 struct check_values {
 	struct options options;
 	bool repairs;
@@ -224,7 +217,7 @@ static int run_check(void *values, char **operands)
 	const struct check_values *check_values = values;
 
 	if (check_values->repairs)
-		return repair_into(operands[0], operands[1], &check_values->options);
+		return repair(operands[0], operands[1], &check_values->options);
 	if (operands[1])
 		return cmd_misused(&cmd_check, "check %s", cmd_check.operands);
 	return check(operands[0], &check_values->options);

@@ -44,27 +44,20 @@ static const char *name_of(int key)
 	return key == CONFIG_TABLE ? "table" : setting_name(key);
 }
 
-static int refuse_value(const char *why)
-{
-	return cmd_misused(&cmd_config, "%s", why ? why : strerror(ENOMEM));
-}
-
 /* KEY=VALUE; an empty value takes the setting back. */
 static int take_value(struct config *config, int key, const char *value)
 {
 	_cleanup_(freep) char *why = NULL;
 	uint64_t number;
-	char *set;
+	char *set = NULL;
 
 	if (!*value || key == CONFIG_TABLE)
 		set = bytes_dup(bytes_str(value));
-	else if (setting_parse(key, value, &number, &why) < 0)
-		return refuse_value(why);
-	else
+	else if (setting_parse(key, value, &number, &why) == 0)
 		set = str_printf("%" PRIu64, number);
 	free(config->set[key]);
 	config->set[key] = set;
-	return set ? CMD_DONE : refuse_value(NULL);
+	return set ? CMD_DONE : cmd_misused(&cmd_config, "%s", why ? why : strerror(ENOMEM));
 }
 
 /* Which key it names, with or without a value; CONFIG_KEYS: none. */

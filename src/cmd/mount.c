@@ -518,12 +518,6 @@ static int run_mount(void *values, char **operands)
 	return status;
 }
 
-static void print_options(void)
-{
-	printf("\n");
-	options_print(stdout);
-}
-
 const struct command cmd_mount = {
 	.name = "mount",
 	.arguments = "[-f] [-d] [-o OPTIONS] STORE DIR",
@@ -531,7 +525,7 @@ const struct command cmd_mount = {
 	.help = "STORE is a file, which is created if it does not exist, a URL (mysql://, "
 		"postgresql://, redis://) for a store on a server, or 'memory:' for a store that "
 		"is lost at unmount.  DIR is an empty directory.  Returns when the mount is ready.",
-	.list = print_options,
+	.list = options_print,
 	.more = "default_permissions is always on, and so are nosuid and nodev unless an option "
 		"allows the opposite.  Other options of mount(8) and fstab(5), such as rw, "
 		"noatime, user and x-systemd.automount, are accepted.\nThe exit status is 0, 1 if "

@@ -527,17 +527,12 @@ static int open_to_read(struct access *access, const char *store, const struct o
 			char **ret_why)
 {
 	const struct tree_options wanted = { .read_only = true };
-	struct backend *backend;
+	_cleanup_(backend_closep) struct backend *backend = NULL;
 	int r = access_backend(store, options, false, &backend, ret_why);
 
-	if (r < 0)
-		return r;
-	r = catch_up(access, store, options, backend, ret_why);
-	if (r < 0) {
-		backend_close(backend);
-		return r;
-	}
-	return plant(backend, &wanted, &access->tree, ret_why);
+	if (r == 0)
+		r = catch_up(access, store, options, backend, ret_why);
+	return r < 0 ? r : plant(steal_ptr(backend), &wanted, &access->tree, ret_why);
 }
 
 static int open_to_write(struct access *access, const char *store, bool create,
@@ -547,17 +542,12 @@ static int open_to_write(struct access *access, const char *store, bool create,
 	const struct tree_options writing = { .strict = options->tree.strict,
 					      .exact = options->tree.exact,
 					      .history = TRASH_GRACE };
-	struct backend *backend;
+	_cleanup_(backend_closep) struct backend *backend = NULL;
 	int r = open_owned(store, &wanted, &backend, ret_why);
 
-	if (r < 0)
-		return r;
-	r = settings_agree(backend, options, ret_why);
-	if (r < 0) {
-		backend_close(backend);
-		return r;
-	}
-	return plant(backend, &writing, &access->tree, ret_why);
+	if (r == 0)
+		r = settings_agree(backend, options, ret_why);
+	return r < 0 ? r : plant(steal_ptr(backend), &writing, &access->tree, ret_why);
 }
 
 int access_tree_open(struct access *access, const char *store, unsigned flags,

@@ -2,6 +2,7 @@
 #include "src/user/options.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "fs/base/layout.h"
@@ -333,10 +334,11 @@ void options_done(struct options *options)
 	*options = (struct options){ 0 };
 }
 
-void options_print(FILE *out)
+void options_print(void)
 {
+	printf("\n");
 	for (size_t i = 0; i < ARRAY_SIZE(option_rows); i++) {
 		if (option_rows[i].help)
-			fprintf(out, "  %-13s %s\n", option_rows[i].name, option_rows[i].help);
+			printf("  %-13s %s\n", option_rows[i].name, option_rows[i].help);
 	}
 }
