@@ -3,12 +3,9 @@
 
 #include <errno.h>
 #include <getopt.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "backend/base/cleanup.h"
 #include "backend/base/log.h"
@@ -262,17 +259,6 @@ int cmd_run(const struct command *command, int argc, char **argv)
 		status = run(command, values, argv + first, argc - first);
 	options_done(values);
 	return say_finish() < 0 && status == CMD_DONE ? CMD_FAILED : status;
-}
-
-int cmd_misused(const struct command *command, const char *format, ...)
-{
-	char why[512];
-	va_list args;
-
-	va_start(args, format);
-	vsnprintf(why, sizeof(why), format, args);
-	va_end(args);
-	return log_fail(CMD_USAGE, "%s; see 'sessfs help %s'", why, command->name);
 }
 
 int cmd_fail(const char *store, const char *path, int error)

@@ -11,6 +11,7 @@
 #include <stddef.h>
 
 #include "src/store/store.h"
+#include "backend/base/log.h"
 #include "backend/base/cleanup.h"
 
 /* What a command returns; told to the user in the help. */
@@ -71,8 +72,11 @@ void cmd_print_help(const struct command *command);
 /* The store that the environment names, or NULL. */
 const char *cmd_default_store(void);
 /* Says how the command is used wrongly, and where help is; returns CMD_USAGE. */
-int cmd_misused(const struct command *command, const char *format, ...)
-	__attribute__((format(printf, 2, 3)));
+#define cmd_misused(command, format, ...)                                                          \
+	({                                                                                         \
+		log_error(format "; see 'sessfs help %s'", ##__VA_ARGS__, (command)->name);        \
+		CMD_USAGE;                                                                         \
+	})
 /* store_say(), but it returns CMD_FAILED. */
 int cmd_fail(const char *store, const char *path, int error);
 

@@ -302,12 +302,12 @@ static int show_packed(struct show *show, const char *path)
 	return print_path(show, path, is_packed(show, path) ? view : path, NULL);
 }
 
-static int show_document(struct show *show, const char *of, const char *path)
+static int show_state(struct show *show, const char *of, const char *path, bool lines)
 {
 	_cleanup_(freep) char *view = NULL;
 
 	if (!is_state(show, path))
-		return print_ordinary(show, path, false);
+		return print_ordinary(show, path, lines);
 	view = text_path(show, path, "");
 	return view ? print_path(show, of, view, NULL) : -ENOMEM;
 }
@@ -315,18 +315,12 @@ static int show_document(struct show *show, const char *of, const char *path)
 int show_file(struct show *show, const char *path)
 {
 	uint32_t kind = names_split(bytes_str(path)).kind;
-	_cleanup_(freep) char *view = NULL;
 
 	if (bytes_ends_with(bytes_str(path), BYTES(PACKED_SUFFIX)))
 		return show_packed(show, path);
 	if (kind != BACKEND_LIST && kind != BACKEND_SINGLE)
 		return print_path(show, path, path, NULL);
-	if (kind == BACKEND_SINGLE)
-		return show_document(show, path, path);
-	if (!is_state(show, path))
-		return print_ordinary(show, path, true);
-	view = text_path(show, path, "");
-	return view ? print_path(show, path, view, NULL) : -ENOMEM;
+	return show_state(show, path, path, kind == BACKEND_LIST);
 }
 
 /* ---- Which files ---- */
@@ -366,7 +360,7 @@ static int on_entry(void *arg, const char *name, const struct stat *st)
 	if (split.kind != BACKEND_SINGLE)
 		return 0;
 	if (layout_has_parts(bytes_str(path)))
-		return show_document(walk->show, walk->dir, path);
+		return show_state(walk->show, walk->dir, path, false);
 	if (names_number(bytes_str(name), &number)) {
 		walk->numbered = true;
 		return 0;

@@ -45,24 +45,6 @@ int copier_fail(struct copier *copier, const struct copier_entry *entry, int err
 	return copier->stopped ? error : 0;
 }
 
-int copier_refuse(struct copier *copier, const char *format, ...)
-{
-	_cleanup_(freep) char *sentence = NULL;
-	va_list args;
-	int size;
-
-	va_start(args, format);
-	size = vasprintf(&sentence, format, args);
-	va_end(args);
-	if (size < 0) {
-		sentence = NULL;
-		return -ENOMEM;
-	}
-	log_error("%s", sentence);
-	copier->failed++;
-	return 0;
-}
-
 int copier_open(const char *operand, struct access **ret_access, const char **ret_name)
 {
 	int fd = descriptor_open(operand, O_RDONLY | O_DIRECTORY, 0);

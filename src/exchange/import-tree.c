@@ -101,9 +101,9 @@ static int import_judge(struct copier *copier, const struct copier_entry *entry)
 	r = import_is_view(copier, entry->path);
 	if (r <= 0)
 		return r;
-	r = copier_refuse(copier, "%s has the name of a view, so it is not imported; rename it",
-			  entry->name);
-	return r < 0 ? r : 1;
+	copier_refuse(copier, "%s has the name of a view, so it is not imported; rename it",
+		      entry->name);
+	return 1;
 }
 
 static int open_operand(struct copier *copier, const char *operand)

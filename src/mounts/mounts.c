@@ -23,9 +23,7 @@ int mounts_absolute_unasked(const char *path, char **ret_path)
 {
 	_cleanup_(freep) char *copy = bytes_dup(bytes_str(path));
 	_cleanup_(freep) char *parent = NULL;
-	_cleanup_(buf_done) struct buf whole = { 0 };
 	char *slash, *last;
-	int r;
 
 	if (!copy)
 		return -ENOMEM;
@@ -40,11 +38,8 @@ int mounts_absolute_unasked(const char *path, char **ret_path)
 	parent = realpath(!slash ? "." : slash == copy ? "/" : copy, NULL);
 	if (!parent)
 		return -errno;
-	r = buf_printf(&whole, "%s/%s", strcmp(parent, "/") == 0 ? "" : parent, last);
-	if (r < 0)
-		return r;
-	*ret_path = steal_ptr(whole.data);
-	return 0;
+	*ret_path = str_printf("%s/%s", strcmp(parent, "/") == 0 ? "" : parent, last);
+	return *ret_path ? 0 : -ENOMEM;
 }
 
 int mounts_absolute(const char *path, char **ret_path)

@@ -17,7 +17,7 @@ typedef int option_fn(struct options *options, const struct option_row *row, con
 struct option_kind {
 	option_fn *take;   /* -EINVAL: the value does not have this form */
 	const char *value; /* in words; NULL: none */
-	int base;	   /* of a number, which is between these */
+	int base;	   /* of a number, which is between these; most: of a flag, what it is */
 	uint64_t least, most;
 	unsigned users; /* the commands besides mount that honour it; enum options_user */
 };
@@ -49,17 +49,10 @@ static int take_number(struct options *options, const struct option_row *row, co
 	return 0;
 }
 
-static int take_yes(struct options *options, const struct option_row *row, const char *value)
+static int take_flag(struct options *options, const struct option_row *row, const char *value)
 {
 	(void)value;
-	*(bool *)field_at(options, row->place) = true;
-	return 0;
-}
-
-static int take_no(struct options *options, const struct option_row *row, const char *value)
-{
-	(void)value;
-	*(bool *)field_at(options, row->place) = false;
+	*(bool *)field_at(options, row->place) = row->kind->most;
 	return 0;
 }
 
@@ -116,12 +109,14 @@ static int take_extra(struct options *options, const struct option_row *row, con
 static int take_privileged(struct options *options, const struct option_row *row, const char *value)
 {
 	options->privileged = row->name;
-	return take_yes(options, row, value);
+	return take_flag(options, row, value);
 }
 
-static const struct option_kind option_yes = { .take = take_yes };
-static const struct option_kind option_writers = { .take = take_yes, .users = OPTIONS_WRITER };
-static const struct option_kind option_no = { .take = take_no };
+static const struct option_kind option_yes = { .take = take_flag, .most = true };
+static const struct option_kind option_writers = { .take = take_flag,
+						   .most = true,
+						   .users = OPTIONS_WRITER };
+static const struct option_kind option_no = { .take = take_flag, .most = false };
 /* The kernel uses the highest number for "no id". */
 static const struct option_kind option_id = { take_number, "a number (uid=1000)", 10,
 					      .most = UINT32_MAX - 1 };
@@ -152,7 +147,7 @@ static const struct option_kind option_view = {
 	.take = take_text, .value = "clauses with '\\,' between them (view=role=user\\,last=20)"
 };
 static const struct option_kind option_extra = { .take = take_extra };
-static const struct option_kind option_privileged = { .take = take_privileged };
+static const struct option_kind option_privileged = { .take = take_privileged, .most = true };
 
 #define FIELD(name) offsetof(struct options, name)
 
