@@ -80,6 +80,9 @@ const char *cmd_default_store(void);
 /* store_say(), but it returns CMD_FAILED. */
 int cmd_fail(const char *store, const char *path, int error);
 
+/* The layouts of a store (fs/base/layout.h).  0, or -errno after a sentence. */
+int cmd_read_layouts(const char *store, const struct options *options, uint64_t *ret_layouts);
+
 /* For the tables: a bool, bytes, a time span, a string that lives as long as argv, and -o of a
  * command that writes, or reads. */
 int cmd_take_yes(void *field, const char *value, char **ret_why);

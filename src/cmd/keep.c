@@ -114,21 +114,6 @@ static int find_mount(const char *store, struct mount_entry *ret_entry)
 	return r;
 }
 
-static int read_layout(struct keep_values *values)
-{
-	_cleanup_(backend_closep) struct backend *backend = NULL;
-	struct settings settings;
-	int r;
-
-	if (backend_is_private(values->mount.source))
-		return log_fail(-EINVAL,
-				"a store in memory does not outlive its mount; use a file");
-	r = store_open_backend(values->mount.source, &values->options, &settings, &backend);
-	if (r == 0)
-		values->layout = settings.value[SETTING_LAYOUT];
-	return r;
-}
-
 /* The layout must have all that are named; otherwise their transcripts would not be sessions. */
 static int judge_layout(const struct keep_values *values, char **names)
 {
@@ -259,7 +244,12 @@ static int run_keep(void *given, char **operands)
 	stop_watch();
 	r = find_mount(store, &values->mount);
 	if (r == 0 && !values->status && !values->undo) {
-		r = read_layout(values);
+		if (backend_is_private(values->mount.source))
+			r = log_fail(-EINVAL,
+				     "a store in memory does not outlive its mount; use a file");
+		else
+			r = cmd_read_layouts(values->mount.source, &values->options,
+					     &values->layout);
 		if (r == 0)
 			r = judge_layout(values, operands);
 	}
