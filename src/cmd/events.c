@@ -8,11 +8,6 @@
 #include "src/user/stop.h"
 #include "src/cmd/cmd.h"
 
-enum {
-	BLOCK = 64 * 1024,
-	WAIT = 250, /* milliseconds between two checks that the output still has a reader */
-};
-
 struct following {
 	struct options options;
 	int64_t since; /* -1: from now on */
@@ -32,7 +27,7 @@ static int print_events(struct access *access, const char *path)
 	while (r == 0 && !stop_wanted() && !ferror(stdout) && !say_is_unheard()) {
 		_cleanup_(buf_done) struct buf lines = { 0 };
 
-		r = access_file_next(file, BLOCK, WAIT, &lines);
+		r = access_file_next(file, &lines);
 		if (lines.size)
 			fwrite(lines.data, 1, lines.size, stdout);
 		fflush(stdout);

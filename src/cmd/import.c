@@ -208,7 +208,7 @@ static int run_import(void *values, char **operands)
 
 	if (status < 0)
 		return CMD_USAGE;
-	if (arguments->import.to && !arguments->layout->has_to)
+	if (arguments->import.to && arguments->layout != &import_tree)
 		return cmd_misused(&cmd_import, "--to goes with --layout=tree only");
 	if (arguments->import.from_table && arguments->layout != &import_rows)
 		return cmd_misused(&cmd_import, "--from-table goes with --layout=%s only",

@@ -179,5 +179,4 @@ const struct import_layout import_tree = {
 	.help = "files and folders, each folder in DIR a session",
 	.take = folder_take,
 	.count = count,
-	.has_to = true,
 };

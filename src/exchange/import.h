@@ -46,7 +46,6 @@ struct import_layout {
 	int (*take)(struct import *import, const char *operand);
 	/* Files and bytes that will come, or NULL. */
 	int (*count)(struct import *import, const char *operand);
-	bool has_to;
 };
 extern const struct import_layout import_tree;
 extern const struct import_layout import_documents;

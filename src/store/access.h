@@ -144,8 +144,8 @@ int access_file_date(struct access_file *file, const struct timespec *other);
 /* What comes next, at most size bytes, put into data; 0 bytes are the end. */
 int access_file_read(struct access_file *file, size_t size, struct buf *data);
 /* What comes next in a file that never ends, a stream of events (fs/api/events.h), whose path has
- * such a question as its name: nothing, when there was nothing for so many milliseconds. */
-int access_file_next(struct access_file *file, size_t size, int milliseconds, struct buf *data);
+ * such a question as its name: nothing, when there was nothing for a while. */
+int access_file_next(struct access_file *file, struct buf *data);
 /* Read on at another offset. */
 void access_file_seek(struct access_file *file, uint64_t offset);
 /* As lseek(2) has it with SEEK_DATA and SEEK_HOLE, without moving; -ENXIO also where that is not

@@ -229,9 +229,13 @@ int access_file_read(struct access_file *file, size_t size, struct buf *data)
 	return 0;
 }
 
-int access_file_next(struct access_file *file, size_t size, int milliseconds, struct buf *data)
+int access_file_next(struct access_file *file, struct buf *data)
 {
-	int r = file->access->way->next(file, size, milliseconds, data);
+	enum {
+		BLOCK = 64 * 1024,
+		WAIT = 250, /* milliseconds between two checks that the output still has a reader */
+	};
+	int r = file->access->way->next(file, BLOCK, WAIT, data);
 
 	return r == -EINTR && !stop_wanted() ? 0 : r;
 }
