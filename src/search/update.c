@@ -172,25 +172,33 @@ static int has_grown(struct updating *updating, const struct backend_node *node,
 	       stat.updated != known->updated;
 }
 
-static bool is_of_interest(const struct backend_node *node)
+static int on_line(void *arg, int64_t index, struct bytes line)
 {
-	return node->session.data && node->key.data && node->nlink &&
-	       (node->kind == BACKEND_SINGLE || node->kind == BACKEND_LIST);
+	return on_row(arg, index, (struct backend_times){ 0 }, line);
 }
 
-static int on_node(void *arg, const struct backend_node *node)
+/* What cannot be read is passed over until it changes. */
+static int read_packed(struct updating *updating, const struct backend_node *node)
 {
-	struct updating *updating = arg;
-	struct known known;
-	bool waits, adds = false;
-	int r;
+	int r = packed_read(updating->walk.backend, updating->walk.snapshot, node, on_line,
+			    updating);
 
-	if (!is_of_interest(node))
-		return 0;
-	if (stop_wanted())
-		return -EINTR;
-	waits = walk_is_waiting(&updating->walk, node->session, node->key);
-	r = find_known(updating, node, &known);
+	if (r == -EBADMSG || r == -EOPNOTSUPP) {
+		log_warning("a packed transcript of session %.*s cannot be read to its end: %s",
+			    (int)node->session.size, node->session.data,
+			    r == -EBADMSG ? "it is damaged" : "this build has no libzstd");
+		r = 0;
+	}
+	return r < 0 ? r : set_key(updating, (int64_t)node->generation, NULL);
+}
+
+/* Of interest, or packed.  waits: a change of another program does. */
+static int update_file(struct updating *updating, const struct backend_node *node, bool waits)
+{
+	struct known known;
+	bool adds = false;
+	int r = stop_wanted() ? -EINTR : find_known(updating, node, &known);
+
 	if (r == 0 && known.same && !waits) {
 		r = has_grown(updating, node, &known, &adds);
 		if (r <= 0) {
@@ -212,59 +220,35 @@ static int on_node(void *arg, const struct backend_node *node)
 		r = set_key(updating, -1, NULL);
 	else if (r == 0)
 		r = add_key(updating, node->ino, node->session, node->key, node->kind);
-	if (r == 0)
+	if (r == 0 && node->kind == BACKEND_ORDINARY)
+		r = read_packed(updating, node);
+	else if (r == 0)
 		r = read_key(updating, node->session, node->key, adds ? known.last + 1 : INT64_MIN,
 			     waits ? -1 : (int64_t)node->generation);
 	updating->seen += r == 0;
 	return r;
 }
 
-/* ---- Packed transcripts ---- */
-
-static int on_line(void *arg, int64_t index, struct bytes line)
+static bool is_of_interest(const struct backend_node *node)
 {
-	return on_row(arg, index, (struct backend_times){ 0 }, line);
+	return node->session.data && node->key.data && node->nlink &&
+	       (node->kind == BACKEND_SINGLE || node->kind == BACKEND_LIST);
 }
 
-/* What cannot be read is passed over until it changes. */
-static int read_packed(struct updating *updating, const struct backend_node *node)
+static int on_node(void *arg, const struct backend_node *node)
 {
-	int r = packed_read(updating->walk.backend, updating->walk.snapshot, node, on_line,
-			    updating);
+	struct updating *updating = arg;
 
-	if (r == -EBADMSG || r == -EOPNOTSUPP) {
-		log_warning("a packed transcript of session %.*s cannot be read to its end: %s",
-			    (int)node->session.size, node->session.data,
-			    r == -EBADMSG ? "it is damaged" : "this build has no libzstd");
-		r = 0;
-	}
-	return r < 0 ? r : set_key(updating, (int64_t)node->generation, NULL);
+	return !is_of_interest(node) ?
+		       0 :
+		       update_file(updating, node,
+				   walk_is_waiting(&updating->walk, node->session, node->key));
 }
 
 static int on_packed(void *arg, struct bytes path, const struct backend_node *node)
 {
-	struct updating *updating = arg;
-	struct known known;
-	int r;
-
 	(void)path;
-	if (stop_wanted())
-		return -EINTR;
-	r = find_known(updating, node, &known);
-	if (r == 0 && known.same) {
-		updating->seen++;
-		return 0;
-	}
-	if (r == 0 && walk_is_late(&updating->walk))
-		return 1;
-	if (r == 0 && known.id)
-		r = drop_key(updating, known.id);
-	if (r == 0)
-		r = add_key(updating, node->ino, node->session, node->key, BACKEND_ORDINARY);
-	if (r == 0)
-		r = read_packed(updating, node);
-	updating->seen += r == 0;
-	return r;
+	return update_file(arg, node, false);
 }
 
 /* ---- What other programs have changed ---- */
