@@ -52,14 +52,14 @@ static const char *next_fd(DIR *fds, char target[PATH_MAX])
 	return fd ? fd->d_name : NULL;
 }
 
-/* As holders_number(), from a file of the process. */
+/* As holders_number(), from a file of the process, or of a thread: PID/task/TID. */
 static long long number_in(const char *pid, const char *file, const char *format, long long wanted)
 {
 	_cleanup_(fclosep) FILE *lines = NULL;
-	char path[64], line[PATH_MAX + 128];
+	char path[96], line[PATH_MAX + 128];
 	long long number;
 
-	snprintf(path, sizeof(path), "/proc/%.20s/%.30s", pid, file);
+	snprintf(path, sizeof(path), "/proc/%.48s/%.30s", pid, file);
 	lines = fopen(path, "re");
 	while (lines && fgets(line, sizeof(line), lines))
 		if (sscanf(line, format, &number) == 1 && (wanted < 0 || number == wanted))
