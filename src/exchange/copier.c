@@ -181,7 +181,7 @@ static int list(struct copier *copier, const char *path, struct copier_names *na
 
 /* ---- Copying one entry ---- */
 
-/* By a function of the sink, or NULL.  1: it is left out, or has failed without ending the whole. */
+/* By a function of the sink, or NULL.  1: left out, or failed without ending the whole. */
 static int visit(struct copier *copier, const char *path, const struct stat *st, bool judged,
 		 int (*take)(struct copier *copier, struct copier_entry *entry))
 {
