@@ -58,10 +58,9 @@ static int run_help(int argc, char **argv)
 {
 	const struct command *command = argc > 1 ? main_find(argv[1]) : NULL;
 
-	if (argc > 1 && !command) {
-		log_error("there is no command '%s'; 'sessfs help' lists them", argv[1]);
-		return CMD_USAGE;
-	}
+	if (argc > 1 && !command)
+		return log_fail(CMD_USAGE, "there is no command '%s'; 'sessfs help' lists them",
+				argv[1]);
 	return print_help(command);
 }
 

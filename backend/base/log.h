@@ -25,5 +25,7 @@ void log_write(int level, const char *format, ...) __attribute__((format(printf,
 #define log_notice(...) log_write(LOG_NOTICE, __VA_ARGS__)
 #define log_info(...) log_write(LOG_INFO, __VA_ARGS__)
 #define log_debug(...) log_write(LOG_DEBUG, __VA_ARGS__)
+/* An error that has a sentence, to stand behind return. */
+#define log_fail(error, ...) (log_error(__VA_ARGS__), (error))
 
 #endif

@@ -46,8 +46,7 @@ static int backup_open(struct backup *backup, const char *url, const struct s3_o
 	if (r < 0 || (*backup->bucket.prefix &&
 		      !bytes_ends_with(bytes_str(backup->bucket.prefix), BYTES("/"))))
 		return r;
-	log_error("%s names no object; a backup is s3://BUCKET/NAME", url);
-	return -EINVAL;
+	return log_fail(-EINVAL, "%s names no object; a backup is s3://BUCKET/NAME", url);
 }
 
 static int backup_map(struct backup *backup, int fd)

@@ -28,10 +28,10 @@ int bucket_open(const char *url, const struct s3_options *where, struct bucket *
 	int r, size = 0;
 
 	sscanf(name, "%*[a-zA-Z0-9._-]%n", &size);
-	if (!size || (name[size] && name[size] != '/') || strncmp(name, "..", 2) == 0) {
-		log_error("'%s' names no bucket: it is s3://BUCKET or s3://BUCKET/PREFIX", url);
-		return -EINVAL;
-	}
+	if (!size || (name[size] && name[size] != '/') || strncmp(name, "..", 2) == 0)
+		return log_fail(-EINVAL,
+				"'%s' names no bucket: it is s3://BUCKET or s3://BUCKET/PREFIX",
+				url);
 	setrlimit(RLIMIT_CORE, &none);
 	bucket->url = url;
 	bucket->prefix = name + size + (name[size] == '/');
@@ -236,8 +236,9 @@ int layout_find(const struct bucket *bucket, const struct bucket_layout **layout
 		return 0;
 	if (*layout)
 		return layout_base(*layout, bucket->prefix, false, base);
-	log_error("%s: no object there is one of a layout that sessfs knows; name the prefix that "
-		  "the client uses, or the layout with --layout",
-		  bucket->url);
-	return -EINVAL;
+	return log_fail(
+		-EINVAL,
+		"%s: no object there is one of a layout that sessfs knows; name the prefix that "
+		"the client uses, or the layout with --layout",
+		bucket->url);
 }

@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <sys/random.h>
 
-#include "backend/base/log.h"
 #include "backend/base/moment.h"
 #include "fs/base/lines.h"
 #include "fs/base/look.h"

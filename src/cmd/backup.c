@@ -27,7 +27,7 @@ struct backup {
 };
 
 static const struct cmd_option backup_options[] = {
-	CMD_JSON(struct backup),
+	CMD_JSON(struct backup, json),
 	CMD_YES(struct backup, force, "force", 0, "replace FILE if it exists"),
 	CMD_VALUE(struct backup, keep, "keep", "N", cmd_take_count,
 		  "in a bucket: add the time to NAME, and delete all but the latest N of them"),

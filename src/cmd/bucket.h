@@ -36,8 +36,6 @@ int cmd_judge_bucket(const struct command *command, const char *operand, const v
 		     size_t size);
 /* Of import.c: what was copied, or would be, and what is said of that which was not. */
 void cmd_report_copied(struct copier *copier, const char *failed);
-/* The layouts of a store (fs/base/layout.h).  0, or -errno after a sentence. */
-int cmd_read_layouts(const char *store, const struct options *options, uint64_t *ret_layouts);
 /* Brings a bucket to a store, or a store to a bucket; the command's status. */
 int cmd_sync_run(struct sync *sync, struct options *options, char **operands, bool json);
 

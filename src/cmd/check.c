@@ -53,20 +53,18 @@ static int check(const char *store, const struct options *options)
 {
 	_cleanup_(backend_closep) struct backend *backend = NULL;
 	struct check_result result;
-	int r = store_open_backend(store, options, &backend);
+	int r = store_open_backend(store, options, NULL, &backend);
 
 	/* A file that cannot be read is damaged; a server may only be away. */
 	if (r < 0)
 		return r == -EIO && backend_has_path(store) ? CHECK_VIOLATED : CHECK_NOT_RUN;
 	r = store_check(store, backend, print_finding, NULL, &result);
-	if (r < 0) {
-		log_error("cannot finish the check of %s: %s", store,
-			  r == -EBUSY ?
-				  "it is written to all the time, and its server shows no past "
-				  "state" :
-				  strerror(-r));
-		return CHECK_NOT_RUN;
-	}
+	if (r < 0)
+		return log_fail(
+			CHECK_NOT_RUN, "cannot finish the check of %s: %s", store,
+			r == -EBUSY ? "it is written to all the time, and its server shows no past "
+				      "state" :
+				      strerror(-r));
 	if (say_finish() < 0)
 		return CHECK_NOT_RUN;
 	print_summary(store, &result);
@@ -95,11 +93,10 @@ static int check_repaired(const char *temporary, const char *store)
 		r = store_check(temporary, backend, print_nothing, NULL, &result);
 	if (r == 0 && !result.violations)
 		return 0;
-	log_error("%s was made, but 'sessfs check' finds problems in it: %s", store,
-		  why	? why :
-		  r < 0 ? strerror(-r) :
-			  "please report this, with the damaged store if you can");
-	return -EIO;
+	return log_fail(-EIO, "%s was made, but 'sessfs check' finds problems in it: %s", store,
+			why   ? why :
+			r < 0 ? strerror(-r) :
+				"please report this, with the damaged store if you can");
 }
 
 /* Nothing of that name may be there, nor what would be taken for a part of the new store. */
@@ -113,10 +110,8 @@ static int judge_new(const char *store)
 
 		if (!name)
 			return say_why(NULL, -ENOMEM);
-		if (lstat(name, &st) == 0) {
-			log_error("%s exists already; name another new store", name);
-			return -EEXIST;
-		}
+		if (lstat(name, &st) == 0)
+			return log_fail(-EEXIST, "%s exists already; name another new store", name);
 	}
 	return 0;
 }
@@ -161,6 +156,7 @@ static void print_repaired(const char *store, const char *new_store,
 /* Made under a temporary name: half a store must not look like the whole one. */
 static int repair(const char *store, const char *new_store, const struct options *options)
 {
+	_cleanup_(freep) char *beside = new_store ? NULL : str_printf("%s.repaired", store);
 	_cleanup_(freep) char *temporary = NULL;
 	_cleanup_(freep) char *path = NULL;
 	_cleanup_(freep) char *why = NULL;
@@ -168,13 +164,20 @@ static int repair(const char *store, const char *new_store, const struct options
 	struct backend_repaired repaired = { 0 };
 	int r, checked;
 
+	new_store = new_store ? new_store : beside;
+	if (!new_store)
+		return say_why(NULL, -ENOMEM), CHECK_NOT_RUN;
+	if (!backend_has_path(store))
+		return log_fail(
+			CHECK_NOT_RUN,
+			"%s is not a file: to repair a database on a server, use the tools of "
+			"the server, or a backup",
+			store);
 	if (judge_new(new_store) < 0)
 		return CHECK_NOT_RUN;
 	r = mounts_absolute(new_store, &path);
-	if (r < 0) {
-		log_error("cannot reach %s: %s", new_store, strerror(-r));
-		return CHECK_NOT_RUN;
-	}
+	if (r < 0)
+		return log_fail(CHECK_NOT_RUN, "cannot reach %s: %s", new_store, strerror(-r));
 	stop_watch();
 	lock = copy_make_temporary(store, path, &temporary);
 	if (lock < 0)
@@ -198,23 +201,6 @@ static int repair(const char *store, const char *new_store, const struct options
 	return repaired.lost ? CHECK_VIOLATED : CHECK_CLEAN;
 }
 
-static int repair_into(const char *store, const char *new_store, const struct options *options)
-{
-	_cleanup_(freep) char *beside = str_printf("%s.repaired", store);
-
-	if (!beside) {
-		say_why(NULL, -ENOMEM);
-		return CHECK_NOT_RUN;
-	}
-	if (!backend_has_path(store)) {
-		log_error("%s is not a file: to repair a database on a server, use the tools of "
-			  "the server, or a backup",
-			  store);
-		return CHECK_NOT_RUN;
-	}
-	return repair(store, new_store ? new_store : beside, options);
-}
-
 struct check_values {
 	struct options options;
 	bool repairs;
@@ -231,7 +217,7 @@ static int run_check(void *values, char **operands)
 	const struct check_values *check_values = values;
 
 	if (check_values->repairs)
-		return repair_into(operands[0], operands[1], &check_values->options);
+		return repair(operands[0], operands[1], &check_values->options);
 	if (operands[1])
 		return cmd_misused(&cmd_check, "check %s", cmd_check.operands);
 	return check(operands[0], &check_values->options);

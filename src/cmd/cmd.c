@@ -3,12 +3,9 @@
 
 #include <errno.h>
 #include <getopt.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "backend/base/cleanup.h"
 #include "backend/base/log.h"
@@ -125,6 +122,7 @@ static const char *meaning(const char *word)
 		{ "AGE", "a time with s, m, h, d, w or y, such as 30m, 12h or 7d" },
 		{ "SIZE", "a number of bytes, also with K, M, G or T, such as 500M" },
 		{ "N", "a whole number" },
+		{ "SEQ", "the number of an event, the seq of a line" },
 		{ "id|age|size|items", "one of id, age, size and items" },
 	};
 
@@ -183,17 +181,6 @@ static const char *store_left_out(const struct command *command, int operands)
 	return command->store && operands == command->least - 1 ? cmd_default_store() : NULL;
 }
 
-/* The user that has mounted something can give it the name of any store, so trust only root,
- * ourselves, and the store's owner. */
-static bool is_believed(const struct mount_entry *entry)
-{
-	struct stat st;
-
-	return entry->user == 0 || entry->user == geteuid() ||
-	       (backend_has_path(entry->source) && stat(entry->source, &st) == 0 &&
-		st.st_uid == entry->user);
-}
-
 /* A mount stands for the store that it shows, and "-" for the store that the environment names. */
 static int take_mount(char **operand)
 {
@@ -204,7 +191,7 @@ static int take_mount(char **operand)
 		*operand = (char *)(uintptr_t)cmd_default_store();
 	if (backend_has_path(*operand) && mounts_absolute_unasked(*operand, &path) == 0 &&
 	    mounts_find(path, &entry) == 0 && strcmp(entry.type, MOUNTS_TYPE) == 0 &&
-	    strcmp(entry.root, "/") == 0 && is_believed(&entry)) {
+	    strcmp(entry.root, "/") == 0 && mounts_is_believed(&entry)) {
 		/* As it was given to the mount. */
 		*operand = backend_has_path(entry.source) ? NULL : holders_url(&entry);
 		if (!*operand)
@@ -272,18 +259,6 @@ int cmd_run(const struct command *command, int argc, char **argv)
 		status = run(command, values, argv + first, argc - first);
 	options_done(values);
 	return say_finish() < 0 && status == CMD_DONE ? CMD_FAILED : status;
-}
-
-int cmd_misused(const struct command *command, const char *format, ...)
-{
-	char why[512];
-	va_list args;
-
-	va_start(args, format);
-	vsnprintf(why, sizeof(why), format, args);
-	va_end(args);
-	log_error("%s; see 'sessfs help %s'", why, command->name);
-	return CMD_USAGE;
 }
 
 int cmd_fail(const char *store, const char *path, int error)

@@ -11,6 +11,7 @@
 #include <stddef.h>
 
 #include "src/store/store.h"
+#include "backend/base/log.h"
 #include "backend/base/cleanup.h"
 
 /* What a command returns; told to the user in the help. */
@@ -71,10 +72,16 @@ void cmd_print_help(const struct command *command);
 /* The store that the environment names, or NULL. */
 const char *cmd_default_store(void);
 /* Says how the command is used wrongly, and where help is; returns CMD_USAGE. */
-int cmd_misused(const struct command *command, const char *format, ...)
-	__attribute__((format(printf, 2, 3)));
+#define cmd_misused(command, format, ...)                                                          \
+	({                                                                                         \
+		log_error(format "; see 'sessfs help %s'", ##__VA_ARGS__, (command)->name);        \
+		CMD_USAGE;                                                                         \
+	})
 /* store_say(), but it returns CMD_FAILED. */
 int cmd_fail(const char *store, const char *path, int error);
+
+/* The layouts of a store (fs/base/layout.h).  0, or -errno after a sentence. */
+int cmd_read_layouts(const char *store, const struct options *options, uint64_t *ret_layouts);
 
 /* For the tables: a bool, bytes, a time span, a string that lives as long as argv, and -o of a
  * command that writes, or reads. */
@@ -95,7 +102,7 @@ int cmd_take_reader(void *field, const char *value, char **ret_why);
 	{                                                                                          \
 		name, 0, word, take, offsetof(type, field), help                                   \
 	}
-#define CMD_JSON(type) CMD_YES(type, json, "json", 0, "print JSON")
+#define CMD_JSON(type, field) CMD_YES(type, field, "json", 0, "print JSON")
 #define CMD_TABLE                                                                                  \
 	{                                                                                          \
 		NULL, 'o', "table=NAME", cmd_take_reader, 0,                                       \

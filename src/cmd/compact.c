@@ -20,15 +20,13 @@ struct compact_values {
 	const char *version;
 };
 
-#define CLAUSE(field, name, value, help)                                                           \
-	{                                                                                          \
-		name, 0, value, cmd_take_text, offsetof(struct compact_values, field), help        \
-	}
-
 static const struct cmd_option compact_options[] = {
-	CLAUSE(first, "first", "N", "replace the first N items"),
-	CLAUSE(items, "items", "A-B", "or the items with these indexes, from 0"),
-	CLAUSE(version, "if", "VERSION", "only if the list still has this version"),
+	CMD_VALUE(struct compact_values, first, "first", "N", cmd_take_text,
+		  "replace the first N items"),
+	CMD_VALUE(struct compact_values, items, "items", "A-B", cmd_take_text,
+		  "or the items with these indexes, from 0"),
+	CMD_VALUE(struct compact_values, version, "if", "VERSION", cmd_take_text,
+		  "only if the list still has this version"),
 	CMD_WRITER,
 };
 

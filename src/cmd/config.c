@@ -21,7 +21,6 @@
 #include "backend/base/log.h"
 #include "src/cmd/cmd.h"
 #include "src/mounts/mounts.h"
-#include "src/mounts/trust.h"
 #include "src/user/say.h"
 #include "src/user/progress.h"
 #include "src/user/settings.h"
@@ -45,27 +44,20 @@ static const char *name_of(int key)
 	return key == CONFIG_TABLE ? "table" : setting_name(key);
 }
 
-static int refuse_value(const char *why)
-{
-	return cmd_misused(&cmd_config, "%s", why ? why : strerror(ENOMEM));
-}
-
 /* KEY=VALUE; an empty value takes the setting back. */
 static int take_value(struct config *config, int key, const char *value)
 {
 	_cleanup_(freep) char *why = NULL;
 	uint64_t number;
-	char *set;
+	char *set = NULL;
 
 	if (!*value || key == CONFIG_TABLE)
 		set = bytes_dup(bytes_str(value));
-	else if (setting_parse(key, value, &number, &why) < 0)
-		return refuse_value(why);
-	else
+	else if (setting_parse(key, value, &number, &why) == 0)
 		set = str_printf("%" PRIu64, number);
 	free(config->set[key]);
 	config->set[key] = set;
-	return set ? CMD_DONE : refuse_value(NULL);
+	return set ? CMD_DONE : cmd_misused(&cmd_config, "%s", why ? why : strerror(ENOMEM));
 }
 
 /* Which key it names, with or without a value; CONFIG_KEYS: none. */
@@ -115,20 +107,6 @@ static int open_store(const char *path, bool alone, struct backend **ret_backend
 			    "else uses the store",
 			    *ret_why);
 	return r;
-}
-
-static int find_store(const char *store, char **ret_path, char **ret_why)
-{
-	int r;
-
-	if (backend_is_private(store))
-		return str_explain(ret_why, -EINVAL, "a store in memory exists only in its mount");
-	if (!backend_has_path(store)) {
-		*ret_path = bytes_dup(bytes_str(store));
-		return *ret_path ? 0 : -ENOMEM;
-	}
-	r = trust_path(store, TRUST_STORE, ret_why);
-	return r < 0 ? r : mounts_store(store, ret_path, ret_why);
 }
 
 static int explain(int r, const char *store, const char *table, char **ret_why)
@@ -191,9 +169,9 @@ static int change(const struct config *config, const char *store, char **ret_why
 	}
 	if (!count && !config->set[SETTING_LAYOUT])
 		return 0;
-	r = find_store(store, &path, ret_why);
+	r = access_name(store, true, &path, ret_why);
 	if (r == 0)
-		r = open_store(path, alone, &backend, ret_why);
+		r = open_store(backend_has_path(store) ? path : store, alone, &backend, ret_why);
 	if (r < 0)
 		return r;
 	if (config->set[SETTING_MAX_SIZE] && *config->set[SETTING_MAX_SIZE] &&
@@ -235,11 +213,10 @@ static int show(const struct config *config, const char *store, bool all)
 	_cleanup_(backend_closep) struct backend *backend = NULL;
 	_cleanup_(freep) char *table = NULL;
 	struct settings settings;
-	int r = store_open_backend(store, &config->options, &backend);
+	int r = store_open_backend(store, &config->options, NULL, &backend);
 
-	if (r < 0)
-		return r;
-	r = store_settings(backend, &settings, &table);
+	if (r == 0)
+		r = store_settings(backend, &settings, &table);
 	if (r < 0)
 		return r;
 	for (int i = 0; i < CONFIG_KEYS; i++)

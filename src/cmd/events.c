@@ -2,42 +2,19 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "backend/base/cleanup.h"
 #include "src/user/say.h"
 #include "src/user/stop.h"
 #include "src/cmd/cmd.h"
 
-enum {
-	BLOCK = 64 * 1024,
-	WAIT = 250, /* milliseconds between two checks that the output still has a reader */
-};
-
 struct following {
 	struct options options;
-	const char *since;
+	int64_t since; /* -1: from now on */
 };
 
-static int take_number(void *field, const char *value, char **ret_why)
-{
-	const char **since = field;
-	char *end;
-
-	errno = 0;
-	if (*value >= '0' && *value <= '9' && strtoll(value, &end, 10) >= 0 && !errno && !*end) {
-		*since = value;
-		return 0;
-	}
-	return str_explain(ret_why, -EINVAL,
-			   "'%s' is not valid: --since takes the number of an event, the seq of a "
-			   "line",
-			   value);
-}
-
 static const struct cmd_option events_options[] = {
-	{ "since", 0, "SEQ", take_number, offsetof(struct following, since),
+	{ "since", 0, "SEQ", cmd_take_number, offsetof(struct following, since),
 	  "start after this event, if the later ones are still known, instead of now" },
 	CMD_TABLE,
 };
@@ -50,7 +27,7 @@ static int print_events(struct access *access, const char *path)
 	while (r == 0 && !stop_wanted() && !ferror(stdout) && !say_is_unheard()) {
 		_cleanup_(buf_done) struct buf lines = { 0 };
 
-		r = access_file_next(file, BLOCK, WAIT, &lines);
+		r = access_file_next(file, &lines);
 		if (lines.size)
 			fwrite(lines.data, 1, lines.size, stdout);
 		fflush(stdout);
@@ -64,6 +41,7 @@ static int run_events(void *values, char **operands)
 	const char *dir = operands[1] ? operands[1] : "";
 	_cleanup_(access_closep) struct access *access = NULL;
 	_cleanup_(freep) char *path = NULL;
+	char since[32] = "";
 	struct stat st;
 	int r;
 
@@ -72,9 +50,10 @@ static int run_events(void *values, char **operands)
 	r = access_stat(access, dir, &st);
 	if (r == 0 && !S_ISDIR(st.st_mode))
 		r = -ENOTDIR;
+	if (following->since >= 0)
+		snprintf(since, sizeof(since), ",since=%" PRId64, following->since);
 	if (r == 0)
-		path = str_printf("%s/@as=events%s%s.jsonl", dir, following->since ? ",since=" : "",
-				  following->since ? following->since : "");
+		path = str_printf("%s/@as=events%s.jsonl", dir, since);
 	if (r == 0)
 		r = path ? print_events(access, path) : -ENOMEM;
 	return r < 0 ? cmd_fail(operands[0], dir, r) : CMD_DONE;
@@ -95,5 +74,6 @@ const struct command cmd_events = {
 	.operands = "takes a store, and perhaps a directory in it",
 	.store = 1,
 	.size = sizeof(struct following),
+	.defaults = &(const struct following){ .since = -1 },
 	.run = run_events,
 };

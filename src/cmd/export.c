@@ -34,7 +34,7 @@ static const struct cmd_option export_options[] = {
 	CMD_YES(struct arguments, bucket.dry, "dry-run", 'n',
 		"with a bucket: change nothing, and print what would be done"),
 	CMD_SYNC(struct arguments, bucket),
-	CMD_JSON(struct arguments),
+	CMD_JSON(struct arguments, json),
 	CMD_TABLE,
 };
 
@@ -42,11 +42,11 @@ static int open_stream(struct export *export)
 {
 	int r;
 
-	if (isatty(STDOUT_FILENO)) {
-		log_error("a tar stream cannot be written to a terminal; redirect the standard "
-			  "output");
-		return -EINVAL;
-	}
+	if (isatty(STDOUT_FILENO))
+		return log_fail(
+			-EINVAL,
+			"a tar stream cannot be written to a terminal; redirect the standard "
+			"output");
 	r = export_to_tar(export, STDOUT_FILENO);
 	if (r == -EOPNOTSUPP)
 		log_error(

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "backend/base/array.h"
-#include "backend/base/log.h"
 #include "fs/api/trash.h"
 #include "src/cmd/past.h"
 #include "src/search/search.h"
@@ -26,18 +25,14 @@ static const struct cmd_option forget_options[] = {
 	CMD_WRITER,
 };
 
-static bool is_of_key(struct bytes path, const char *key)
-{
-	return memmem(path.data, path.size, key, strlen(key));
-}
-
 static int keep_trashed(void *arg, const struct trash_item *item)
 {
 	struct forget_values *values = arg;
 	const struct past_place *place = values->place;
 
 	if (!bytes_equal(item->session, bytes_str(place->session)) ||
-	    (place->key && !is_of_key(item->name, place->key)))
+	    (place->key &&
+	     !memmem(item->name.data, item->name.size, place->key, strlen(place->key))))
 		return 0;
 	if (ARRAY_ROOM(values->id, values->count, values->room) < 0)
 		return -ENOMEM;
@@ -47,13 +42,12 @@ static int keep_trashed(void *arg, const struct trash_item *item)
 
 static int purge_trash(struct forget_values *values, struct backend *backend, struct access *access)
 {
-	struct backend_snapshot *snapshot;
-	int r = backend->ops->snapshot_begin(backend, BACKEND_ANYWAY, &snapshot);
+	_cleanup_(store_look_done) struct store_look look = { 0 };
+	int r = store_look(backend, 0, &look);
 
-	if (r < 0)
-		return r;
-	r = trash_list(backend, snapshot, keep_trashed, values);
-	backend->ops->snapshot_end(backend, snapshot);
+	if (r == 0)
+		r = trash_list(backend, look.snapshot, keep_trashed, values);
+	store_look_done(&look);
 	for (size_t i = 0; r == 0 && i < values->count; i++) {
 		_cleanup_(buf_done) struct buf order = { 0 };
 
@@ -68,21 +62,19 @@ static int purge_trash(struct forget_values *values, struct backend *backend, st
 
 /* The directory of a whole session, with its ordinary files, goes without a stay in the trash. */
 static int remove_home(struct access *access, struct backend *backend,
-		       const struct options *options, const struct past_place *place)
+		       const struct past_place *place)
 {
 	_cleanup_(buf_done) struct buf path = { 0 }, order = { 0 };
-	struct backend_snapshot *snapshot;
+	_cleanup_(store_look_done) struct store_look look = { 0 };
 	struct settings settings;
 	int r = store_settings(backend, &settings, NULL);
 
-	(void)options;
 	if (r == 0)
-		r = backend->ops->snapshot_begin(backend, BACKEND_ANYWAY, &snapshot);
-	if (r < 0)
-		return r;
-	r = home_path(backend, snapshot, settings.value[SETTING_LAYOUT], bytes_str(place->session),
-		      &path);
-	backend->ops->snapshot_end(backend, snapshot);
+		r = store_look(backend, 0, &look);
+	if (r == 0)
+		r = home_path(backend, look.snapshot, settings.value[SETTING_LAYOUT],
+			      bytes_str(place->session), &path);
+	store_look_done(&look);
 	if (r < 0)
 		return r == -ENOENT ? 0 : r;
 	r = order_trash(&order, buf_bytes(&path), INT64_MAX, 0);
@@ -95,10 +87,8 @@ static int run_forget(void *given, char **operands)
 	_cleanup_(backend_closep) struct backend *backend = NULL;
 	_cleanup_(access_closep) struct access *access = NULL;
 	_cleanup_(past_place_done) struct past_place place = { 0 };
-	int r = past_open(operands[0], &values->options, true, &backend);
+	int r = past_find(operands, &values->options, true, &backend, &place);
 
-	if (r == 0)
-		r = past_find(operands[0], backend, operands[1], &place);
 	if (r < 0)
 		return CMD_FAILED;
 	values->place = &place;
@@ -108,7 +98,7 @@ static int run_forget(void *given, char **operands)
 		return CMD_FAILED;
 	r = purge_trash(values, backend, access);
 	if (r == 0 && !place.key)
-		r = remove_home(access, backend, &values->options, &place);
+		r = remove_home(access, backend, &place);
 	if (r == 0)
 		r = history_forget(backend, bytes_str(place.session), past_key(&place),
 				   values->items.given ? values->items.first : INT64_MIN,

@@ -40,17 +40,12 @@ static int keep_item(void *arg, const struct trash_item *trashed)
 static void await_trash(struct gc *gc)
 {
 	for (int i = 0; i < AWAIT_TIMES && !stop_wanted(); i++) {
-		const struct backend_ops *ops = gc->backend->ops;
-		struct backend_snapshot *snapshot;
-		int r = ops->snapshot_begin(gc->backend, BACKEND_ANYWAY | BACKEND_LATEST,
-					    &snapshot);
+		_cleanup_(store_look_done) struct store_look look = { 0 };
 
-		if (r < 0)
+		if (store_look(gc->backend, BACKEND_LATEST, &look) < 0 ||
+		    trash_awaits(gc->backend, look.snapshot) <= 0)
 			return;
-		r = trash_awaits(gc->backend, snapshot);
-		ops->snapshot_end(gc->backend, snapshot);
-		if (r <= 0)
-			return;
+		store_look_done(&look);
 		usleep(AWAIT_PAUSE_US);
 	}
 }
@@ -66,16 +61,11 @@ void gc_forget_items(struct gc *gc)
 
 static int read_trash(struct gc *gc)
 {
-	struct backend_snapshot *snapshot;
-	int r = gc->backend->ops->snapshot_begin(gc->backend, BACKEND_ANYWAY | BACKEND_LATEST,
-						 &snapshot);
+	_cleanup_(store_look_done) struct store_look look = { 0 };
+	int r = store_look(gc->backend, BACKEND_LATEST, &look);
 
 	gc_forget_items(gc);
-	if (r < 0)
-		return r;
-	r = trash_list(gc->backend, snapshot, keep_item, gc);
-	gc->backend->ops->snapshot_end(gc->backend, snapshot);
-	return r;
+	return r < 0 ? r : trash_list(gc->backend, look.snapshot, keep_item, gc);
 }
 
 void gc_say_wrong(struct gc *gc, const char *name, const char *sentence)
@@ -110,7 +100,7 @@ void gc_say_failed(struct gc *gc, const char *name, int error)
 
 int gc_give(struct gc *gc, const struct buf *order, int made)
 {
-	return made < 0 || gc->dry_run ? made : access_order(gc->access, buf_bytes(order));
+	return made < 0 || gc->report.dry_run ? made : access_order(gc->access, buf_bytes(order));
 }
 
 int gc_purge_overdue(struct gc *gc)

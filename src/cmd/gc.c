@@ -17,7 +17,6 @@
  */
 #include <errno.h>
 #include <fnmatch.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -50,24 +49,21 @@ static const struct cmd_option gc_options[] = {
 	  "sessions whose name matches a shell pattern" },
 	{ "grace", 0, "AGE", take_grace, offsetof(struct gc, grace),
 	  "how long they can be restored (7d); 0: not at all" },
-	CMD_YES(struct gc, dry_run, "dry-run", 'n',
+	CMD_YES(struct gc, report.dry_run, "dry-run", 'n',
 		"print what would be removed, and change nothing"),
-	CMD_YES(struct gc, list, "list", 0, "list what can be restored"),
+	CMD_YES(struct gc, report.trash, "list", 0, "list what can be restored"),
 	CMD_YES(struct gc, undo, "undo", 0, "restore PATHs, or all that can be restored"),
-	CMD_JSON(struct gc),
+	CMD_JSON(struct gc, report.list.json),
 	CMD_TABLE,
 };
 
 static void gc_done(struct gc *gc)
 {
-	for (size_t i = 0; i < gc->n_sums; i++)
-		free(gc->sums[i].id);
 	for (size_t i = 0; i < gc->n_found; i++) {
 		free(gc->found[i].name);
 		backend_node_done(&gc->found[i].node);
 	}
 	gc_forget_items(gc);
-	free(gc->sums);
 	free(gc->found);
 	free(gc->items);
 	backend_close(gc->backend);
@@ -75,19 +71,6 @@ static void gc_done(struct gc *gc)
 }
 
 /* Reading. */
-
-static int keep_sum(void *arg, struct bytes session, const struct backend_session_stat *stat)
-{
-	struct gc *gc = arg;
-	char *id = bytes_dup(session);
-
-	if (!id || ARRAY_ROOM(gc->sums, gc->n_sums, gc->sums_room) < 0) {
-		free(id);
-		return -ENOMEM;
-	}
-	gc->sums[gc->n_sums++] = (struct sum){ id, session.size, *stat };
-	return 0;
-}
 
 static int keep_found(void *arg, struct bytes path, const struct backend_node *node)
 {
@@ -101,38 +84,17 @@ static int keep_found(void *arg, struct bytes path, const struct backend_node *n
 	return found->name ? backend_node_copy(node, &found->node) : -ENOMEM;
 }
 
-static int compare_sums(const void *a, const void *b)
-{
-	const struct sum *left = a, *right = b;
-
-	return bytes_compare(bytes_make(left->id, left->size), bytes_make(right->id, right->size));
-}
-
-static int look_at(struct gc *gc, struct backend_snapshot *snapshot, struct found *found)
-{
-	static const struct backend_session_stat none = { 0 };
-	const struct sum key = { (char *)found->node.session.data,
-				 found->node.session.size,
-				 { 0 } };
-	const struct sum *sum =
-		!gc->n_sums ? NULL :
-			      bsearch(&key, gc->sums, gc->n_sums, sizeof(*sum), compare_sums);
-
-	return session_look(gc->backend, snapshot, gc->layout, &found->node,
-			    sum ? &sum->stat : &none, &found->look);
-}
-
 static int read_sessions(struct gc *gc, struct backend_snapshot *snapshot)
 {
-	int r = backend_session_list(gc->backend, snapshot, keep_sum, gc);
+	int r = home_list(gc->backend, snapshot, gc->layout, keep_found, gc);
 
-	if (r == 0 && gc->n_sums)
-		qsort(gc->sums, gc->n_sums, sizeof(*gc->sums), compare_sums);
-	if (r == 0)
-		r = home_list(gc->backend, snapshot, gc->layout, keep_found, gc);
 	progress_set_total(&gc->progress, gc->n_found, 0);
 	for (size_t i = 0; r == 0 && i < gc->n_found; i++) {
-		r = stop_wanted() ? -EINTR : look_at(gc, snapshot, &gc->found[i]);
+		struct found *found = &gc->found[i];
+
+		r = stop_wanted() ? -EINTR :
+				    session_look(gc->backend, snapshot, gc->layout, &found->node,
+						 NULL, &found->look);
 		tick(1);
 	}
 	return r;
@@ -140,17 +102,15 @@ static int read_sessions(struct gc *gc, struct backend_snapshot *snapshot)
 
 static int read_all(struct gc *gc)
 {
-	struct backend_snapshot *snapshot;
-	int r = gc->backend->ops->snapshot_begin(gc->backend, BACKEND_ANYWAY | BACKEND_LATEST,
-						 &snapshot);
+	_cleanup_(store_look_done) struct store_look look = { 0 };
+	int r = store_look(gc->backend, BACKEND_LATEST, &look);
 
 	if (r < 0)
 		return r;
 	progress_begin(&gc->progress, "look", "session");
 	store_follow(&gc->progress, gc->store, 1);
-	r = read_sessions(gc, snapshot);
+	r = read_sessions(gc, look.snapshot);
 	progress_end(&gc->progress);
-	gc->backend->ops->snapshot_end(gc->backend, snapshot);
 	return r;
 }
 
@@ -255,14 +215,12 @@ static int collect(struct gc *gc)
 
 static int work(struct gc *gc, char **operands)
 {
-	bool reads = gc->dry_run || gc->list;
+	bool reads = gc->report.dry_run || gc->report.trash;
 	struct settings settings;
 	int r = store_open(operands[0], reads ? 0 : ACCESS_WRITE, &gc->options, &gc->access);
 
 	if (r == 0)
-		r = store_open_backend(operands[0], &gc->options, &gc->backend);
-	if (r == 0)
-		r = store_settings(gc->backend, &settings, NULL);
+		r = store_open_backend(operands[0], &gc->options, &settings, &gc->backend);
 	if (r < 0)
 		return CMD_FAILED;
 	gc->ttl = setting_time(&settings, SETTING_TTL);
@@ -270,10 +228,7 @@ static int work(struct gc *gc, char **operands)
 	if (gc->grace < 0)
 		gc->grace = setting_time(&settings, SETTING_GRACE);
 	gc->store = operands[0];
-	gc->report.list.json = gc->json;
-	gc->report.dry_run = gc->dry_run;
-	gc->report.trash = gc->list;
-	r = gc->list ? gc_list(gc) : gc->undo ? gc_undo(gc, operands + 1) : collect(gc);
+	r = gc->report.trash ? gc_list(gc) : gc->undo ? gc_undo(gc, operands + 1) : collect(gc);
 	if (r < 0 && r != -EINTR)
 		log_error("%s cannot be read: %s", operands[0], strerror(-r));
 	say_list_end(&gc->report.list);
@@ -293,14 +248,14 @@ static int judge_options(const struct gc *gc)
 		{ gc->keep_last >= 0, "keep-last" },
 		{ gc->pattern, "name" },
 		{ gc->grace >= 0, "grace" },
-		{ gc->list && gc->undo, "undo" },
-		{ gc->list && gc->dry_run, "dry-run" },
+		{ gc->report.trash && gc->undo, "undo" },
+		{ gc->report.trash && gc->report.dry_run, "dry-run" },
 	};
 
-	for (size_t i = 0; (gc->list || gc->undo) && i < ARRAY_SIZE(chooses); i++)
+	for (size_t i = 0; (gc->report.trash || gc->undo) && i < ARRAY_SIZE(chooses); i++)
 		if (chooses[i].given)
 			return cmd_misused(&cmd_gc, "--%s does not go with --%s", chooses[i].name,
-					   gc->list ? "list" : "undo");
+					   gc->report.trash ? "list" : "undo");
 	return CMD_DONE;
 }
 

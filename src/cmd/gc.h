@@ -9,13 +9,6 @@
 #include "src/cmd/cmd.h"
 #include "src/cmd/gc-report.h"
 
-/* The rows of a session. */
-struct sum {
-	char *id;
-	size_t size;
-	struct backend_session_stat stat;
-};
-
 struct found {
 	char *name; /* the path of its home (fs/api/trash.h) */
 	struct backend_node node;
@@ -32,7 +25,7 @@ struct item {
 
 struct gc {
 	struct options options;
-	bool json, dry_run, undo, list;
+	bool undo;
 	int64_t older;	/* nanoseconds; -1: any, likewise */
 	int64_t larger; /* bytes */
 	int64_t keep_last;
@@ -45,8 +38,6 @@ struct gc {
 	int64_t now;
 	struct access *access;
 	struct backend *backend;
-	struct sum *sums;
-	size_t n_sums, sums_room;
 	struct found *found;
 	size_t n_found, found_room;
 	struct item *items;

@@ -22,8 +22,7 @@ static const struct import_layout *const layouts[] = {
 struct arguments {
 	struct options options;
 	const struct import_layout *layout;
-	const char *to;
-	bool dry, checksum, json;
+	bool dry, checksum;
 	struct sync bucket;
 	struct import import;
 };
@@ -58,7 +57,7 @@ static int take_layout(void *field, const char *value, char **ret_why)
 static const struct cmd_option import_options[] = {
 	{ "layout", 0, "LAYOUT", take_layout, 0,
 	  "the format of the source: tree (the default), or one of those below" },
-	{ "to", 0, "PATH", cmd_take_text, offsetof(struct arguments, to),
+	{ "to", 0, "PATH", cmd_take_text, offsetof(struct arguments, import.to),
 	  "with the layout tree: a directory of the store instead of its root" },
 	{ "from-table", 0, "NAME", cmd_take_text, offsetof(struct arguments, import.from_table),
 	  "with the layout agentscope-rows: the table, instead of agentscope_sessions" },
@@ -67,7 +66,7 @@ static const struct cmd_option import_options[] = {
 	CMD_YES(struct arguments, checksum, "checksum", 'c',
 		"compare the bytes even if size and time are the same"),
 	CMD_SYNC(struct arguments, bucket),
-	CMD_YES(struct arguments, json, "json", 0, "print JSON"),
+	CMD_JSON(struct arguments, import.copier.list.json),
 	CMD_WRITER,
 };
 
@@ -102,7 +101,6 @@ static void tell_invalid(const struct copier *copier)
 static int take_all(struct arguments *arguments, char **operands)
 {
 	struct copier *copier = &arguments->import.copier;
-	const char *to = arguments->to ? arguments->to : "";
 	enum { WARNINGS = 5 };
 	uint64_t left_out;
 	int r;
@@ -114,7 +112,7 @@ static int take_all(struct arguments *arguments, char **operands)
 	/* A thousand transcripts may each have a torn line: say it once for all. */
 	log_set_level(LOG_WARNING);
 	for (char **operand = operands; r == 0 && *operand; operand++)
-		r = arguments->layout->take(&arguments->import, *operand, to);
+		r = arguments->layout->take(&arguments->import, *operand);
 	progress_end(&copier->progress);
 	left_out = log_limit_end();
 	if (left_out)
@@ -168,14 +166,6 @@ void cmd_report_copied(struct copier *copier, const char *failed)
 		print_summary(copier, failed);
 }
 
-static void import_report(struct copier *copier, int error)
-{
-	cmd_report_copied(copier, "not imported");
-	if (error == -EINTR && stop_wanted() && !(copier->flags & COPIER_DRY))
-		log_error("interrupted; the files imported so far are complete, and the same "
-			  "command imports the rest");
-}
-
 static int run_with(struct arguments *arguments, char **operands)
 {
 	struct copier *copier = &arguments->import.copier;
@@ -185,12 +175,14 @@ static int run_with(struct arguments *arguments, char **operands)
 	copier->flags = COPIER_ROWS | COPIER_SETID | (geteuid() == 0 ? COPIER_OWNER : 0) |
 			(arguments->dry ? COPIER_DRY : 0) |
 			(arguments->checksum ? COPIER_CHECKSUM : 0);
-	copier->list.json = arguments->json;
 	r = take_all(arguments, operands + 1);
 	error = copier->to && !(copier->flags & COPIER_DRY) ? access_sync(copier->to) : 0;
 	if (error < 0)
 		cmd_fail(copier->store, "", error);
-	import_report(copier, r);
+	cmd_report_copied(copier, "not imported");
+	if (r == -EINTR && stop_wanted() && !arguments->dry)
+		log_error("interrupted; the files imported so far are complete, and the same "
+			  "command imports the rest");
 	return r < 0 || error < 0 || copier->failed ? CMD_FAILED : CMD_DONE;
 }
 
@@ -199,10 +191,8 @@ int cmd_read_layouts(const char *store, const struct options *options, uint64_t 
 {
 	_cleanup_(backend_closep) struct backend *backend = NULL;
 	struct settings settings = { 0 };
-	int r = store_open_backend(store, options, &backend);
+	int r = store_open_backend(store, options, &settings, &backend);
 
-	if (r == 0)
-		r = store_settings(backend, &settings, NULL);
 	*ret_layouts = settings.value[SETTING_LAYOUT];
 	return r;
 }
@@ -218,18 +208,18 @@ static int run_import(void *values, char **operands)
 
 	if (status < 0)
 		return CMD_USAGE;
-	if (arguments->to && !arguments->layout->has_to)
+	if (arguments->import.to && arguments->layout != &import_tree)
 		return cmd_misused(&cmd_import, "--to goes with --layout=tree only");
 	if (arguments->import.from_table && arguments->layout != &import_rows)
 		return cmd_misused(&cmd_import, "--from-table goes with --layout=%s only",
 				   import_rows.name);
-	if (status && (operands[2] || arguments->to || arguments->checksum))
+	if (status && (operands[2] || arguments->import.to || arguments->checksum))
 		return cmd_misused(&cmd_import, "a bucket stands alone, without --to and "
 						"--checksum");
 	arguments->bucket.dry = arguments->dry;
 	if (status)
 		return cmd_sync_run(&arguments->bucket, &arguments->options, operands,
-				    arguments->json);
+				    copier->list.json);
 	stop_watch();
 	/* Without a store, a dry run makes none: all would be new. */
 	if ((!arguments->dry || !backend_has_path(operands[0]) || stat(operands[0], &st) == 0 ||

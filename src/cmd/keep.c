@@ -19,7 +19,6 @@
 #include "src/exchange/keep.h"
 #include "src/mounts/mounts.h"
 #include "src/user/say.h"
-#include "src/user/settings.h"
 #include "src/user/stop.h"
 
 struct keep_values {
@@ -115,24 +114,6 @@ static int find_mount(const char *store, struct mount_entry *ret_entry)
 	return r;
 }
 
-static int read_layout(struct keep_values *values)
-{
-	_cleanup_(backend_closep) struct backend *backend = NULL;
-	struct settings settings;
-	int r;
-
-	if (backend_is_private(values->mount.source)) {
-		log_error("a store in memory does not outlive its mount; use a file");
-		return -EINVAL;
-	}
-	r = store_open_backend(values->mount.source, &values->options, &backend);
-	if (r == 0)
-		r = store_settings(backend, &settings, NULL);
-	if (r == 0)
-		values->layout = settings.value[SETTING_LAYOUT];
-	return r;
-}
-
 /* The layout must have all that are named; otherwise their transcripts would not be sessions. */
 static int judge_layout(const struct keep_values *values, char **names)
 {
@@ -145,13 +126,14 @@ static int judge_layout(const struct keep_values *values, char **names)
 			wanted |= bit;
 	if (wanted == values->layout)
 		return 0;
-	log_error("the layout of %s does not include all of these clients; unmount it, change the "
-		  "layout, mount it and run this again: sessfs umount %s && sessfs config %s "
-		  "layout=%s && "
-		  "sessfs mount %s %s",
-		  mount->source, mount->point, mount->source, layouts_show(wanted, text),
-		  mount->source, mount->point);
-	return -EINVAL;
+	return log_fail(
+		-EINVAL,
+		"the layout of %s does not include all of these clients; unmount it, change the "
+		"layout, mount it and run this again: sessfs umount %s && sessfs config %s "
+		"layout=%s && "
+		"sessfs mount %s %s",
+		mount->source, mount->point, mount->source, layouts_show(wanted, text),
+		mount->source, mount->point);
 }
 
 /* ---- One folder ---- */
@@ -262,7 +244,12 @@ static int run_keep(void *given, char **operands)
 	stop_watch();
 	r = find_mount(store, &values->mount);
 	if (r == 0 && !values->status && !values->undo) {
-		r = read_layout(values);
+		if (backend_is_private(values->mount.source))
+			r = log_fail(-EINVAL,
+				     "a store in memory does not outlive its mount; use a file");
+		else
+			r = cmd_read_layouts(values->mount.source, &values->options,
+					     &values->layout);
 		if (r == 0)
 			r = judge_layout(values, operands);
 	}

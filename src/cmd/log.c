@@ -4,12 +4,8 @@
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "backend/base/array.h"
-#include "backend/base/log.h"
-#include "backend/base/moment.h"
 #include "src/cmd/past.h"
 #include "src/user/say.h"
 #include "src/user/units.h"
@@ -18,24 +14,15 @@ enum { MOST = 100 };
 
 struct log_values {
 	struct options options; /* must be first */
-	bool json;
-	uint64_t most;
+	int64_t most;
 	struct say_list list;
 	const char *session;
 	bool one_key;
 };
 
-static int take_most(void *field, const char *value, char **ret_why)
-{
-	char *end;
-
-	(void)ret_why;
-	return units_number(value, 10, SIZE_MAX, field, &end) == 0 && !*end ? 0 : -EINVAL;
-}
-
 static const struct cmd_option log_options[] = {
-	CMD_JSON(struct log_values),
-	{ NULL, 'n', "N", take_most, offsetof(struct log_values, most),
+	CMD_JSON(struct log_values, list.json),
+	{ NULL, 'n', "N", cmd_take_number, offsetof(struct log_values, most),
 	  "print N changes at the most (100)" },
 	CMD_TABLE,
 };
@@ -107,7 +94,7 @@ static int print_change(void *arg, const struct history_change *change)
 	char time[PAST_TIME], size[UNITS_TEXT], pid[UNITS_TEXT];
 	_cleanup_(freep) char *what = NULL, *key = NULL;
 
-	if (values->json) {
+	if (values->list.json) {
 		print_json(values, change);
 		return ferror(stdout);
 	}
@@ -132,17 +119,14 @@ static int run_log(void *given, char **operands)
 	struct log_values *values = given;
 	_cleanup_(backend_closep) struct backend *backend = NULL;
 	_cleanup_(past_place_done) struct past_place place = { 0 };
-	int r = past_open(operands[0], &values->options, false, &backend);
+	int r = past_find(operands, &values->options, false, &backend, &place);
 
-	if (r == 0)
-		r = past_find(operands[0], backend, operands[1], &place);
 	if (r < 0)
 		return CMD_FAILED;
-	values->list.json = values->json;
 	values->session = place.session;
 	values->one_key = place.key;
-	r = history_changes(backend, bytes_str(place.session), past_key(&place), values->most,
-			    print_change, values);
+	r = history_changes(backend, bytes_str(place.session), past_key(&place),
+			    (size_t)values->most, print_change, values);
 	if (r == 0)
 		say_list_end(&values->list);
 	return r < 0 ? cmd_fail(operands[0], operands[1], r) : CMD_DONE;

@@ -15,7 +15,6 @@ struct ls {
 	struct options options;
 	bool with_stat; /* -l */
 	bool human;	/* -h */
-	bool json;
 	struct say_list list;
 	uint64_t directories; /* that were shown, and all else, with the bytes of files */
 	uint64_t files;
@@ -27,7 +26,7 @@ static const struct cmd_option ls_options[] = {
 		"show mode, size in bytes, and the time of the last change"),
 	CMD_YES(struct ls, human, "human-readable", 'h',
 		"with -l: show sizes such as 1.5K and 20M"),
-	CMD_JSON(struct ls),
+	CMD_JSON(struct ls, list.json),
 	CMD_TABLE,
 };
 
@@ -120,7 +119,7 @@ static int print_entry(void *arg, const char *name, const struct stat *st)
 
 	if (stop_wanted() || ferror(stdout))
 		return 1;
-	if (ls->json) {
+	if (ls->list.json) {
 		say_item(&ls->list, entry_json(name, st, ls->with_stat));
 		return 0;
 	}
@@ -153,7 +152,6 @@ static int run_ls(void *values, char **operands)
 
 	if (store_open(operands[0], 0, &ls->options, &access) < 0)
 		return CMD_FAILED;
-	ls->list.json = ls->json;
 	r = list_path(ls, access, path);
 	if (r < 0)
 		return cmd_fail(operands[0], path, r);

@@ -245,9 +245,8 @@ static int check_unused(const struct mount *mount)
 		return r;
 	if (mounts_find(mount->dir, &entry) < 0 || strcmp(entry.type, MOUNTS_TYPE) != 0)
 		return 0;
-	log_error("%s is in use: %s is mounted there ('sessfs umount %s' ends that)", mount->dir,
-		  entry.source, mount->dir);
-	return -EBUSY;
+	return log_fail(-EBUSY, "%s is in use: %s is mounted there ('sessfs umount %s' ends that)",
+			mount->dir, entry.source, mount->dir);
 }
 
 /* A directory that cannot be read is mounted on all the same. */
@@ -333,10 +332,8 @@ static int serve(void *arg)
 	mount->turn = -1;
 	signals_hold();
 	r = aide_start(&mount->aide, mount->dir, mount->options.auto_unmount);
-	if (r < 0) {
-		log_error("cannot start a process: %s", strerror(-r));
-		return CMD_FAILED;
-	}
+	if (r < 0)
+		return log_fail(CMD_FAILED, "cannot start a process: %s", strerror(-r));
 	status = serve_store(mount);
 	aide_done(&mount->aide);
 	if (status == CMD_DONE)
@@ -351,8 +348,7 @@ static int answers(void *arg)
 
 	if (statfs(mount->dir, &space) == 0)
 		return 0;
-	log_error("the mount on %s does not answer: %s", mount->dir, strerror(errno));
-	return -EIO;
+	return log_fail(-EIO, "the mount on %s does not answer: %s", mount->dir, strerror(errno));
 }
 
 static int check_empty(const struct mount *mount)
@@ -363,8 +359,7 @@ static int check_empty(const struct mount *mount)
 
 	if (!dir) {
 		r = -errno;
-		log_error("cannot read %s: %s", mount->dir, strerror(-r));
-		return r;
+		return log_fail(r, "cannot read %s: %s", mount->dir, strerror(-r));
 	}
 	do
 		entry = readdir(dir);
@@ -397,10 +392,9 @@ static int check_dir(const struct mount *mount)
 			log_error("cannot use %s as mount point: %s", mount->dir, strerror(-r));
 		return r;
 	}
-	if (!S_ISDIR(status.st_mode)) {
-		log_error("%s is not a directory; the mount point must be one", mount->dir);
-		return -ENOTDIR;
-	}
+	if (!S_ISDIR(status.st_mode))
+		return log_fail(-ENOTDIR, "%s is not a directory; the mount point must be one",
+				mount->dir);
 	if (mount->options.nonempty)
 		return 0;
 	return check_empty(mount);
@@ -436,19 +430,11 @@ static int find_dir(const char *dir, char **ret_dir)
 	return r;
 }
 
-static int plan_guard(struct mount *mount)
-{
-	const struct backend_prepared *server = mount->prepared;
-	const char *store = backend_has_path(mount->store) ? mount->store : NULL;
-
-	return server ? guard_plan_server(&mount->guard, mount->dir, server->port, server->file) :
-			guard_plan(&mount->guard, store, mount->options.tree.read_only);
-}
-
 /* Everything that can be found out before the store is opened. */
 static int prepare(struct mount *mount, const char *store, const char *dir)
 {
 	int r = find_store(mount, store);
+	const struct backend_prepared *server = mount->prepared;
 	size_t size;
 
 	if (r == 0)
@@ -460,16 +446,18 @@ static int prepare(struct mount *mount, const char *store, const char *dir)
 	if (r == 0)
 		r = check_dir(mount);
 	if (r == 0)
-		r = plan_guard(mount);
+		r = server ? guard_plan_server(&mount->guard, mount->dir, server->port,
+					       server->file) :
+			     guard_plan(&mount->guard,
+					backend_has_path(mount->store) ? mount->store : NULL,
+					mount->options.tree.read_only);
 	if (r < 0)
 		return r;
 	/* It could not be reached any more, least of all by its own daemon. */
 	size = strlen(mount->dir);
-	if (strncmp(mount->store, mount->dir, size) == 0 && mount->store[size] == '/') {
-		log_error("the store %s is in the mount point %s; move it elsewhere", mount->store,
-			  mount->dir);
-		return -EINVAL;
-	}
+	if (strncmp(mount->store, mount->dir, size) == 0 && mount->store[size] == '/')
+		return log_fail(-EINVAL, "the store %s is in the mount point %s; move it elsewhere",
+				mount->store, mount->dir);
 	guard_choose_temporary(mount->dir);
 	return 0;
 }
@@ -511,10 +499,9 @@ static int run_mount(void *values, char **operands)
 	struct mount *mount = values;
 	int status;
 
-	if (mount->options.privileged && geteuid() != 0) {
-		log_error("only root may mount with -o %s", mount->options.privileged);
-		return CMD_FAILED;
-	}
+	if (mount->options.privileged && geteuid() != 0)
+		return log_fail(CMD_FAILED, "only root may mount with -o %s",
+				mount->options.privileged);
 	if (mount->options.remount) {
 		status = find_dir(operands[1], &mount->dir);
 		if (status == 0)
@@ -531,12 +518,6 @@ static int run_mount(void *values, char **operands)
 	return status;
 }
 
-static void print_options(void)
-{
-	printf("\n");
-	options_print(stdout);
-}
-
 const struct command cmd_mount = {
 	.name = "mount",
 	.arguments = "[-f] [-d] [-o OPTIONS] STORE DIR",
@@ -544,7 +525,7 @@ const struct command cmd_mount = {
 	.help = "STORE is a file, which is created if it does not exist, a URL (mysql://, "
 		"postgresql://, redis://) for a store on a server, or 'memory:' for a store that "
 		"is lost at unmount.  DIR is an empty directory.  Returns when the mount is ready.",
-	.list = print_options,
+	.list = options_print,
 	.more = "default_permissions is always on, and so are nosuid and nodev unless an option "
 		"allows the opposite.  Other options of mount(8) and fstab(5), such as rw, "
 		"noatime, user and x-systemd.automount, are accepted.\nThe exit status is 0, 1 if "

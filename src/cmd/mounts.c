@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,14 +19,13 @@ struct seen {
 
 struct mounts {
 	struct options options; /* none */
-	bool json;
 	struct say_list list;
 	struct seen *seen; /* what was printed */
 	size_t n_seen;
 	size_t room;
 };
 
-static const struct cmd_option mounts_options[] = { CMD_JSON(struct mounts) };
+static const struct cmd_option mounts_options[] = { CMD_JSON(struct mounts, list.json) };
 
 static json_t *name_json(const char *name)
 {
@@ -61,7 +59,7 @@ static int print_mount(struct mounts *mounts, const struct mount_entry *entry, l
 	if (r < 0)
 		return r;
 	mounts->seen[mounts->n_seen++] = (struct seen){ entry->device, process };
-	if (mounts->json) {
+	if (mounts->list.json) {
 		say_item(&mounts->list,
 			 json_pack("{so so sb so so}", "store", name_json(entry->source),
 				   "directory", name_json(entry->point), "read_only",
@@ -114,7 +112,6 @@ static int run_mounts(void *values, char **operands)
 	int r;
 
 	(void)operands;
-	mounts->list.json = mounts->json;
 	r = mounts_each(on_mount, mounts);
 	if (r == 0)
 		r = elsewhere_each(on_elsewhere, mounts);

@@ -24,24 +24,6 @@ struct bytes past_key(const struct past_place *place)
 	return place->key ? bytes_str(place->key) : (struct bytes){ 0 };
 }
 
-int past_open(const char *store, const struct options *options, bool writes,
-	      struct backend **ret_backend)
-{
-	_cleanup_(freep) char *why = NULL;
-	const struct backend_options wanted = { .table = options->table, .rows_only = true };
-	int r;
-
-	if (!writes)
-		return store_open_backend(store, options, ret_backend);
-	r = backend_open(store, &wanted, ret_backend, &why);
-	if (r < 0)
-		return say_why(why, r);
-	if ((*ret_backend)->ops->history)
-		return 0;
-	log_error("%s: this kind of store keeps no history", store);
-	return -EOPNOTSUPP;
-}
-
 static int found_key(void *arg, struct bytes session, struct bytes key,
 		     const struct backend_key_stat *stat)
 {
@@ -114,23 +96,37 @@ static int split(struct backend *backend, struct backend_snapshot *snapshot, con
 	return place->session && place->key ? 1 : -ENOMEM;
 }
 
-int past_find(const char *store, struct backend *backend, const char *name,
-	      struct past_place *ret_place)
+int past_find(char **operands, const struct options *options, bool writes,
+	      struct backend **ret_backend, struct past_place *ret_place)
 {
-	struct backend_snapshot *snapshot;
+	const struct backend_options wanted = { .table = options->table, .rows_only = true };
+	const char *store = operands[0], *name = operands[1];
+	_cleanup_(store_look_done) struct store_look look = { 0 };
+	_cleanup_(freep) char *why = NULL;
 	bool there = false;
-	int r = backend->ops->snapshot_begin(backend, BACKEND_ANYWAY, &snapshot);
+	int r;
 
-	*ret_place = (struct past_place){ 0 };
-	if (r == 0) {
-		r = is_there(backend, snapshot, bytes_str(name), (struct bytes){ 0 }, &there);
-		if (r == 0 && there)
-			ret_place->session = strdup(name);
-		for (size_t at = strlen(name); r == 0 && !there && at--;)
-			if (name[at] == '/')
-				r = split(backend, snapshot, name, at, ret_place);
-		backend->ops->snapshot_end(backend, snapshot);
+	if (!writes) {
+		r = store_open_backend(store, options, NULL, ret_backend);
+	} else {
+		r = backend_open(store, &wanted, ret_backend, &why);
+		if (r < 0)
+			say_why(why, r);
+		else if (!(*ret_backend)->ops->history)
+			return log_fail(-EOPNOTSUPP, "%s: this kind of store keeps no history",
+					store);
 	}
+	if (r < 0)
+		return r;
+	r = store_look(*ret_backend, 0, &look);
+	if (r == 0)
+		r = is_there(*ret_backend, look.snapshot, bytes_str(name), (struct bytes){ 0 },
+			     &there);
+	if (r == 0 && there)
+		ret_place->session = strdup(name);
+	for (size_t at = strlen(name); r == 0 && !there && at--;)
+		if (name[at] == '/')
+			r = split(*ret_backend, look.snapshot, name, at, ret_place);
 	if (r < 0)
 		log_error("%s cannot be read: %s", store, strerror(-r));
 	else if (!ret_place->session)
@@ -168,18 +164,13 @@ int past_take_time(void *field, const char *value, char **ret_why)
 int past_take_items(void *field, const char *value, char **ret_why)
 {
 	struct past_items *items = field;
-	uint64_t first, last = INT64_MAX;
+	uint64_t first = 0, last;
 	char *end;
 	int r = units_number(value, 10, INT64_MAX, &first, &end);
 
-	if (r == 0 && !*end)
-		last = first;
-	else if (r == 0 && *end == '-' && end[1])
-		r = units_number(end + 1, 10, INT64_MAX, &last, &end);
-	else if (r == 0 && (*end != '-' || end[1]))
-		r = -EINVAL;
-	else if (r == 0)
-		end++;
+	last = r == 0 && *end == '-' ? INT64_MAX : first;
+	if (r == 0 && *end == '-' && *++end)
+		r = units_number(end, 10, INT64_MAX, &last, &end);
 	if (r < 0 || *end || last < first)
 		return str_explain(
 			ret_why, -EINVAL,

@@ -14,12 +14,11 @@ struct past_place {
 };
 
 void past_place_done(struct past_place *place);
-/* Open a store for what is said of one place in it: to read, or to change rows. */
-int past_open(const char *store, const struct options *options, bool writes,
-	      struct backend **ret_backend);
-/* SESSION or SESSION/KEY, with the suffix of its file or without; or say that there is none. */
-int past_find(const char *store, struct backend *backend, const char *name,
-	      struct past_place *ret_place);
+/* Open a store, to read or to change rows, for what is said of one place in it: SESSION or
+ * SESSION/KEY, with the suffix of its file or without.  The place was zeroed.  0, or -errno after a
+ * sentence. */
+int past_find(char **operands, const struct options *options, bool writes,
+	      struct backend **ret_backend, struct past_place *ret_place);
 struct bytes past_key(const struct past_place *place);
 
 enum { PAST_TIME = 32 };

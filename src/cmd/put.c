@@ -11,7 +11,6 @@
 #include "backend/base/cleanup.h"
 #include "backend/base/log.h"
 #include "src/mounts/mounts.h"
-#include "src/user/stop.h"
 #include "src/cmd/cmd.h"
 #include "src/cmd/input.h"
 
@@ -116,10 +115,9 @@ static int run(struct options *options, enum access_how how, char **operands)
 	/* Appending a file to itself would never end. */
 	if (how == ACCESS_FILE_APPEND && fstat(fd, &from) == 0 && S_ISREG(from.st_mode) &&
 	    mounts_shows(from.st_dev, operands[0]) && access_stat(access, operands[1], &to) == 0 &&
-	    from.st_ino == to.st_ino) {
-		log_error("%s: %s: a file cannot be appended to itself", operands[0], operands[1]);
-		return CMD_FAILED;
-	}
+	    from.st_ino == to.st_ino)
+		return log_fail(CMD_FAILED, "%s: %s: a file cannot be appended to itself",
+				operands[0], operands[1]);
 	return take_in(access, fd, operands, how);
 }
 

@@ -12,7 +12,7 @@ struct restore {
 };
 
 static const struct cmd_option restore_options[] = {
-	CMD_JSON(struct restore),
+	CMD_JSON(struct restore, json),
 	CMD_YES(struct restore, force, "force", 0, "replace STORE if it exists"),
 	CMD_WHERE(struct restore, where),
 	CMD_TABLE,

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
+#include <ctype.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <fnmatch.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -13,13 +14,11 @@
 #include "fs/api/trash.h"
 #include "fs/base/names.h"
 #include "backend/base/cleanup.h"
-#include "backend/base/digest.h"
 #include "backend/base/log.h"
 #include "backend/base/moment.h"
 #include "src/cmd/cmd.h"
 #include "src/cmd/summary.h"
 #include "src/cmd/title.h"
-#include "src/mounts/mounts.h"
 #include "src/search/search.h"
 #include "src/user/say.h"
 #include "src/user/stop.h"
@@ -35,7 +34,6 @@ enum {
 struct searching {
 	struct options options;
 	bool all;
-	bool json;
 	const char *pattern;
 	const char *role;
 	int64_t since;
@@ -76,11 +74,9 @@ static const struct cmd_option search_options[] = {
 	  "only items created at this time or later: 2026-01-31, or 12h or 7d ago" },
 	{ NULL, 'n', "N", cmd_take_count, offsetof(struct searching, most),
 	  "at most N items, instead of 10" },
-	CMD_JSON(struct searching),
+	CMD_JSON(struct searching, list.json),
 	CMD_TABLE,
 };
-
-static const struct searching search_defaults = { .since = INT64_MIN, .most = HITS };
 
 /* ---- The session of a hit ---- */
 
@@ -140,19 +136,6 @@ static int path_of(struct searching *searching, const struct search_hit *hit, st
 
 /* ---- The words in their surroundings ---- */
 
-static bool same_letters(const char *a, const char *b, size_t size)
-{
-	for (size_t i = 0; i < size; i++) {
-		char one = a[i], other = b[i];
-
-		one = one >= 'A' && one <= 'Z' ? (char)(one | 0x20) : one;
-		other = other >= 'A' && other <= 'Z' ? (char)(other | 0x20) : other;
-		if (one != other)
-			return false;
-	}
-	return true;
-}
-
 /* The word that stands here: its size, or 0. */
 static size_t word_at(const struct searching *searching, struct bytes text, size_t at)
 {
@@ -163,7 +146,7 @@ static size_t word_at(const struct searching *searching, struct bytes text, size
 
 		size -= size > 1 && (*word)[size - 1] == '*';
 		if (size > found && size <= text.size - at &&
-		    same_letters(text.data + at, *word, size))
+		    strncasecmp(text.data + at, *word, size) == 0)
 			found = size;
 	}
 	return found;
@@ -173,8 +156,7 @@ static bool is_inside_word(struct bytes text, size_t at)
 {
 	unsigned char before = at ? (unsigned char)text.data[at - 1] : ' ';
 
-	return before >= 0x80 || (before >= '0' && before <= '9') ||
-	       ((before | 0x20) >= 'a' && (before | 0x20) <= 'z');
+	return before >= 0x80 || isalnum(before);
 }
 
 static size_t first_word(const struct searching *searching, struct bytes text)
@@ -349,7 +331,7 @@ static int on_hit(void *arg, const struct search_hit *hit)
 		r = text_made_by(hit->data, hit->item, &told.role, &told.agent);
 	if (r >= 0)
 		r = surroundings(searching, hit->data, &told.text);
-	if (r == 0 && searching->json)
+	if (r == 0 && searching->list.json)
 		print_json(searching, hit, &told);
 	else if (r == 0)
 		r = print_hit(searching, hit, &told);
@@ -376,7 +358,8 @@ static int update(const char *store, struct index *index, struct backend *backen
 
 /* Rows that other programs have changed get their files first, if possible; otherwise they are read
  * as they are. */
-static int open_store(struct searching *searching, const char *store, struct backend **ret_backend)
+static int open_store(struct searching *searching, const char *store, struct settings *ret_settings,
+		      struct backend **ret_backend)
 {
 	_cleanup_(access_closep) struct access *access = NULL;
 	_cleanup_(freep) char *why = NULL;
@@ -387,7 +370,7 @@ static int open_store(struct searching *searching, const char *store, struct bac
 	r = access_settle(store, &why);
 	if (r < 0 && r != -ENOTCONN)
 		return say_why(why, r);
-	r = store_open_backend(store, &searching->options, ret_backend);
+	r = store_open_backend(store, &searching->options, ret_settings, ret_backend);
 	if (r < 0 || backend_change_waiting(*ret_backend, &oldest, &newest) < 0 || !oldest)
 		return r;
 	freep(&why);
@@ -417,7 +400,6 @@ static int index_search(struct searching *searching, struct index *index)
 		question.role = role.data;
 	}
 	paint_begin(&searching->paint);
-	searching->list.json = searching->json;
 	searching->snapshot = index->snapshot;
 	r = search_ask(index, &question, on_hit, searching);
 	if (r == 0)
@@ -439,10 +421,8 @@ static int search_store(struct searching *searching, const char *store)
 	_cleanup_(index_closep) struct index *index = NULL;
 	_cleanup_(freep) char *why = NULL;
 	struct settings settings;
-	int r = open_store(searching, store, &backend);
+	int r = open_store(searching, store, &settings, &backend);
 
-	if (r == 0)
-		r = store_settings(backend, &settings, NULL);
 	if (r < 0)
 		return r;
 	searching->names = (struct summary_questions){ .backend = backend,
@@ -491,6 +471,6 @@ const struct command cmd_search = {
 	.operands = "takes a store and words",
 	.store = 1,
 	.size = sizeof(struct searching),
-	.defaults = &search_defaults,
+	.defaults = &(const struct searching){ .since = INT64_MIN, .most = HITS },
 	.run = run_search,
 };

@@ -27,14 +27,18 @@ struct row {
 	struct backend_session_stat stat;
 };
 
-typedef int row_order(const struct row *a, const struct row *b);
+/* By a number of 64 bits. */
+struct row_order {
+	const char *name;
+	size_t place; /* of it */
+	bool falls;   /* the largest first */
+};
 
 struct sessions {
 	struct options options;
-	bool json;
 	bool titles;
-	row_order *order; /* NULL: as they come, by id */
-	int64_t older;	  /* nanoseconds; -1: any */
+	const struct row_order *order; /* NULL: as they come, by id */
+	int64_t older;		       /* nanoseconds; -1: any */
 	int64_t newer;
 	int64_t larger; /* bytes */
 	const char *pattern;
@@ -48,48 +52,24 @@ struct sessions {
 	struct summary_questions questions;
 };
 
-static int order_numbers(int64_t a, int64_t b)
-{
-	return (a > b) - (a < b);
-}
-
-static int order_age(const struct row *a, const struct row *b)
-{
-	return order_numbers(a->stat.updated, b->stat.updated);
-}
-
-static int order_size(const struct row *a, const struct row *b)
-{
-	return order_numbers((int64_t)b->stat.bytes, (int64_t)a->stat.bytes);
-}
-
-static int order_items(const struct row *a, const struct row *b)
-{
-	return order_numbers((int64_t)b->stat.items, (int64_t)a->stat.items);
-}
-
 static int take_order(void *field, const char *value, char **ret_why)
 {
-	(void)ret_why;
-	static const struct {
-		const char *name;
-		row_order *order;
-	} orders[] = { { "id", NULL },
-		       { "age", order_age },
-		       { "size", order_size },
-		       { "items", order_items } };
+	static const struct row_order orders[] = {
+		{ "age", offsetof(struct row, stat.updated), false },
+		{ "size", offsetof(struct row, stat.bytes), true },
+		{ "items", offsetof(struct row, stat.items), true },
+	};
 
-	for (size_t i = 0; i < ARRAY_SIZE(orders); i++) {
-		if (strcmp(orders[i].name, value) != 0)
-			continue;
-		*(row_order **)field = orders[i].order;
-		return 0;
-	}
-	return -EINVAL;
+	(void)ret_why;
+	*(const struct row_order **)field = NULL;
+	for (size_t i = 0; i < ARRAY_SIZE(orders); i++)
+		if (strcmp(orders[i].name, value) == 0)
+			*(const struct row_order **)field = &orders[i];
+	return *(const struct row_order **)field || strcmp(value, "id") == 0 ? 0 : -EINVAL;
 }
 
 static const struct cmd_option sessions_options[] = {
-	CMD_JSON(struct sessions),
+	CMD_JSON(struct sessions, list.json),
 	CMD_YES(struct sessions, titles, "titles", 't',
 		"also print the first words that a person wrote; reads each session"),
 	{ "sort", 0, "id|age|size|items", take_order, offsetof(struct sessions, order),
@@ -146,7 +126,7 @@ static void print_row(struct sessions *sessions, const struct row *row)
 	const struct backend_session_stat *stat = &row->stat;
 	WITH_PROGRESS_HELD;
 
-	if (sessions->json) {
+	if (sessions->list.json) {
 		say_item(&sessions->list, row_json(row, sessions->titles));
 		return;
 	}
@@ -174,19 +154,16 @@ static int read_more(struct sessions *sessions, struct row *row)
 	const uint64_t layout = sessions->questions.layout;
 	const struct bytes id = bytes_make(row->id, row->id_size);
 	_cleanup_(buf_done) struct buf ttl = { 0 }, title = { 0 };
-	struct backend_snapshot *snapshot;
+	_cleanup_(store_look_done) struct store_look look = { 0 };
 	int r, found = -ENODATA;
 
-	if (!sessions->json && !sessions->titles)
+	if (!sessions->list.json && !sessions->titles)
 		return 0;
-	r = backend->ops->snapshot_begin(backend, BACKEND_ANYWAY | BACKEND_LATEST, &snapshot);
-	if (r < 0)
-		return r;
-	if (sessions->json)
-		found = session_ttl(backend, snapshot, layout, id, &ttl);
-	if (sessions->titles)
-		r = title_of(backend, snapshot, layout, id, &title);
-	backend->ops->snapshot_end(backend, snapshot);
+	r = store_look(backend, BACKEND_LATEST, &look);
+	if (r == 0 && sessions->list.json)
+		found = session_ttl(backend, look.snapshot, layout, id, &ttl);
+	if (r == 0 && sessions->titles)
+		r = title_of(backend, look.snapshot, layout, id, &title);
 	if (r < 0 || (found < 0 && found != -ENODATA))
 		return r < 0 ? r : found;
 	row->ttl = found == 0 ? bytes_dup(buf_bytes(&ttl)) : NULL;
@@ -289,17 +266,16 @@ static int list_folder(struct sessions *sessions, struct bytes session,
 		       struct backend_session_stat *stat)
 {
 	struct backend *backend = sessions->questions.backend;
+	_cleanup_(store_look_done) struct store_look look = { 0 };
 	struct folder folder = { .sessions = sessions, .rest = *stat };
-	int r = backend->ops->snapshot_begin(backend, BACKEND_ANYWAY | BACKEND_LATEST,
-					     &folder.snapshot);
+	int r = store_look(backend, BACKEND_LATEST, &look);
 
-	if (r < 0)
-		return r;
-	r = backend_session_keys(backend, folder.snapshot, session, (struct bytes){ 0 },
-				 on_folder_key, &folder);
+	folder.snapshot = look.snapshot;
+	if (r == 0)
+		r = backend_session_keys(backend, look.snapshot, session, (struct bytes){ 0 },
+					 on_folder_key, &folder);
 	if (r == 0)
 		r = folder_end(&folder);
-	backend->ops->snapshot_end(backend, folder.snapshot);
 	buf_done(&folder.name);
 	buf_done(&folder.title);
 	*stat = folder.rest;
@@ -336,10 +312,13 @@ static int on_session(void *arg, struct bytes session, const struct backend_sess
 /* Equal ones stay in the order of their ids. */
 static int compare(const void *a, const void *b, void *arg)
 {
-	const struct sessions *sessions = arg;
-	int order = sessions->order(a, b);
+	const struct row_order *order = ((const struct sessions *)arg)->order;
+	const int64_t one = *(const int64_t *)((const char *)a + order->place);
+	const int64_t other = *(const int64_t *)((const char *)b + order->place);
 
-	return order ? order : strcmp(((const struct row *)a)->name, ((const struct row *)b)->name);
+	if (one != other)
+		return (one > other) != order->falls ? 1 : -1;
+	return strcmp(((const struct row *)a)->name, ((const struct row *)b)->name);
 }
 
 static int run_sessions(void *values, char **operands)
@@ -348,7 +327,6 @@ static int run_sessions(void *values, char **operands)
 	int r;
 
 	sessions->now = (int64_t)time(NULL) * 1000000000;
-	sessions->list.json = sessions->json;
 	sessions->questions = (struct summary_questions){ .what = "sessions",
 							  .session = on_session,
 							  .arg = sessions };
@@ -371,8 +349,6 @@ static int run_sessions(void *values, char **operands)
 	return r < 0 ? CMD_FAILED : CMD_DONE;
 }
 
-static const struct sessions sessions_defaults = { .older = -1, .newer = -1, .larger = -1 };
-
 const struct command cmd_sessions = {
 	.name = "sessions",
 	.arguments = "[OPTIONS] STORE",
@@ -388,6 +364,6 @@ const struct command cmd_sessions = {
 	.operands = "takes a store",
 	.store = 1,
 	.size = sizeof(struct sessions),
-	.defaults = &sessions_defaults,
+	.defaults = &(const struct sessions){ .older = -1, .newer = -1, .larger = -1 },
 	.run = run_sessions,
 };

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include <errno.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "backend/setup.h"
 #include "backend/base/log.h"

@@ -11,11 +11,6 @@
 #include "src/user/say.h"
 #include "src/user/stop.h"
 
-enum {
-	BLOCK = 64 * 1024,
-	WAIT = 250, /* milliseconds between two checks that the output still has a reader */
-};
-
 /* Of a directory that all that was found is in. */
 int show_follow_begin(struct show *show, struct access_file **ret_events)
 {
@@ -111,7 +106,7 @@ int show_follow(struct show *show, struct access_file *events)
 
 	while (r == 0 && !stop_wanted() && !ferror(stdout) && !say_is_unheard()) {
 		fflush(stdout);
-		r = access_file_next(events, BLOCK, WAIT, &lines);
+		r = access_file_next(events, &lines);
 		while (r == 0 && lines.size && (end = memchr(lines.data, '\n', lines.size))) {
 			size_t size = (size_t)(end - lines.data);
 

@@ -8,7 +8,6 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -17,8 +16,8 @@
 #include "fs/base/names.h"
 #include "fs/base/packed.h"
 #include "backend/base/array.h"
+#include "src/exchange/copier.h"
 #include "src/user/stop.h"
-#include "src/user/units.h"
 
 enum {
 	BLOCK = 128 * 1024,
@@ -26,30 +25,16 @@ enum {
 	ORDINARY_MOST = 16 << 20,
 };
 
-static int take_count(void *field, const char *value, char **ret_why)
-{
-	uint64_t number;
-	char *end;
-
-	(void)ret_why;
-	if (units_number(value, 10, INT64_MAX, &number, &end) < 0 || *end)
-		return -EINVAL;
-	*(int64_t *)field = (int64_t)number;
-	return 0;
-}
-
 static const struct cmd_option show_options[] = {
 	CMD_YES(struct show, all, "all", 'a',
 		"also what nobody has said: what clients note for themselves"),
 	CMD_YES(struct show, html, "html", 0, "print a page of HTML that needs nothing else"),
 	CMD_YES(struct show, follow, "follow", 'f',
 		"also print what is added later, until a signal"),
-	{ "last", 0, "N", take_count, offsetof(struct show, last),
+	{ "last", 0, "N", cmd_take_number, offsetof(struct show, last),
 	  "only the last N messages of each list" },
 	CMD_TABLE,
 };
-
-static const struct show show_defaults = { .last = -1 };
 
 /* ---- What views say ---- */
 
@@ -317,12 +302,12 @@ static int show_packed(struct show *show, const char *path)
 	return print_path(show, path, is_packed(show, path) ? view : path, NULL);
 }
 
-static int show_document(struct show *show, const char *of, const char *path)
+static int show_state(struct show *show, const char *of, const char *path, bool lines)
 {
 	_cleanup_(freep) char *view = NULL;
 
 	if (!is_state(show, path))
-		return print_ordinary(show, path, false);
+		return print_ordinary(show, path, lines);
 	view = text_path(show, path, "");
 	return view ? print_path(show, of, view, NULL) : -ENOMEM;
 }
@@ -330,18 +315,12 @@ static int show_document(struct show *show, const char *of, const char *path)
 int show_file(struct show *show, const char *path)
 {
 	uint32_t kind = names_split(bytes_str(path)).kind;
-	_cleanup_(freep) char *view = NULL;
 
 	if (bytes_ends_with(bytes_str(path), BYTES(PACKED_SUFFIX)))
 		return show_packed(show, path);
 	if (kind != BACKEND_LIST && kind != BACKEND_SINGLE)
 		return print_path(show, path, path, NULL);
-	if (kind == BACKEND_SINGLE)
-		return show_document(show, path, path);
-	if (!is_state(show, path))
-		return print_ordinary(show, path, true);
-	view = text_path(show, path, "");
-	return view ? print_path(show, path, view, NULL) : -ENOMEM;
+	return show_state(show, path, path, kind == BACKEND_LIST);
 }
 
 /* ---- Which files ---- */
@@ -353,16 +332,8 @@ struct walk {
 	const char *dir;
 	bool all;
 	bool numbered;
-	char **others; /* documents without a number, in the order of the directory */
-	size_t count, room;
+	struct copier_names others; /* documents without a number, in the order of the directory */
 };
-
-static void walk_done(struct walk *walk)
-{
-	for (size_t i = 0; i < walk->count; i++)
-		free(walk->others[i]);
-	free(walk->others);
-}
 
 static int walk_dir(struct show *show, const char *dir, bool all);
 
@@ -389,25 +360,23 @@ static int on_entry(void *arg, const char *name, const struct stat *st)
 	if (split.kind != BACKEND_SINGLE)
 		return 0;
 	if (layout_has_parts(bytes_str(path)))
-		return show_document(walk->show, walk->dir, path);
+		return show_state(walk->show, walk->dir, path, false);
 	if (names_number(bytes_str(name), &number)) {
 		walk->numbered = true;
 		return 0;
 	}
-	if (ARRAY_ROOM(walk->others, walk->count, walk->room) < 0)
-		return -ENOMEM;
-	walk->others[walk->count++] = steal_ptr(path);
-	return 0;
+	return copier_names_add(&walk->others, path);
 }
 
 static int walk_dir(struct show *show, const char *dir, bool all)
 {
-	_cleanup_(walk_done) struct walk walk = { .show = show, .dir = dir, .all = all };
+	struct walk walk = { .show = show, .dir = dir, .all = all };
 	_cleanup_(freep) char *view = NULL;
 	int r = access_list(show->access, dir, false, on_entry, &walk);
 
-	for (size_t i = 0; r == 0 && walk.numbered && i < walk.count; i++)
-		r = show_file(show, walk.others[i]);
+	for (size_t i = 0; r == 0 && walk.numbered && i < walk.others.count; i++)
+		r = show_file(show, walk.others.names[i]);
+	copier_names_done(&walk.others);
 	if (r != 0 || !walk.numbered)
 		return MIN(r, 0);
 	if (show->last >= 0)
@@ -550,6 +519,6 @@ const struct command cmd_show = {
 	.operands = "takes a store, and a session or a path in it",
 	.store = 1,
 	.size = sizeof(struct show),
-	.defaults = &show_defaults,
+	.defaults = &(const struct show){ .last = -1 },
 	.run = run_show,
 };

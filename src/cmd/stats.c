@@ -39,7 +39,7 @@ struct stats {
 };
 
 static const struct cmd_option stats_options[] = {
-	CMD_JSON(struct stats),
+	CMD_JSON(struct stats, json),
 	CMD_TABLE,
 };
 

@@ -7,7 +7,6 @@
 #include "fs/api/trash.h"
 #include "fs/base/layout.h"
 #include "fs/base/names.h"
-#include "fs/base/packed.h"
 #include "backend/base/cleanup.h"
 #include "backend/base/log.h"
 #include "backend/base/tick.h"
@@ -47,19 +46,18 @@ static int on_packed(void *arg, struct bytes path, const struct backend_node *no
 /* Rows that others have changed and no mount has taken in yet count, too. */
 static int ask_rows(struct backend *backend, struct summary_questions *questions)
 {
+	_cleanup_(store_look_done) struct store_look look = { 0 };
 	struct asking asking = { .questions = questions };
-	struct backend_snapshot *snapshot;
-	int r = backend->ops->snapshot_begin(backend, BACKEND_ANYWAY | BACKEND_LATEST, &snapshot);
+	int r = store_look(backend, BACKEND_LATEST, &look);
 
-	if (r < 0)
-		return r;
-	asking.snapshot = snapshot;
-	r = backend_session_list(backend, snapshot, on_session, questions);
+	asking.snapshot = look.snapshot;
 	if (r == 0)
-		r = packed_list(backend, snapshot, questions->layout, on_packed, &asking);
+		r = backend_session_list(backend, look.snapshot, on_session, questions);
+	if (r == 0)
+		r = packed_list(backend, look.snapshot, questions->layout, on_packed, &asking);
 	if (r == 0 && questions->day)
-		r = backend_day_list(backend, snapshot, questions->day, questions->arg);
-	backend->ops->snapshot_end(backend, snapshot);
+		r = backend_day_list(backend, look.snapshot, questions->day, questions->arg);
+	store_look_done(&look);
 	if (r == 0 && questions->day)
 		r = backend->ops->space(backend, &questions->space);
 	return r;
@@ -71,11 +69,8 @@ int summary_all(const char *store, const struct options *options,
 	_cleanup_(backend_closep) struct backend *backend = NULL;
 	struct settings settings;
 	struct progress progress;
-	int r = store_open_backend(store, options, &backend);
+	int r = store_open_backend(store, options, &settings, &backend);
 
-	if (r < 0)
-		return r;
-	r = store_settings(backend, &settings, NULL);
 	if (r < 0)
 		return r;
 	questions->backend = backend;
@@ -92,15 +87,10 @@ int summary_all(const char *store, const struct options *options,
 static int find_path(const struct summary_questions *questions, struct bytes session,
 		     struct buf *name)
 {
-	struct backend *backend = questions->backend;
-	struct backend_snapshot *snapshot;
-	int r = backend->ops->snapshot_begin(backend, BACKEND_ANYWAY | BACKEND_LATEST, &snapshot);
+	_cleanup_(store_look_done) struct store_look look = { 0 };
+	int r = store_look(questions->backend, BACKEND_LATEST, &look);
 
-	if (r < 0)
-		return r;
-	r = home_path(backend, snapshot, questions->layout, session, name);
-	backend->ops->snapshot_end(backend, snapshot);
-	return r;
+	return r < 0 ? r : home_path(look.backend, look.snapshot, questions->layout, session, name);
 }
 
 static int new_name(const struct summary_questions *questions, struct bytes session,
@@ -123,19 +113,13 @@ int summary_name(const struct summary_questions *questions, struct bytes session
 	return r == -ENOENT ? new_name(questions, session, name) : r;
 }
 
-struct going {
-	struct backend *backend;
-	struct backend_snapshot *snapshot;
-};
-
 /* 1: it has a file, or will have one. */
 static int is_seen(void *arg, struct bytes session, struct bytes key,
 		   const struct backend_key_stat *stat)
 {
-	const struct going *going = arg;
+	const struct store_look *look = arg;
 	struct backend_node node;
-	int r = going->backend->ops->node_find(going->backend, going->snapshot, session, key,
-					       &node);
+	int r = look->backend->ops->node_find(look->backend, look->snapshot, session, key, &node);
 	bool seen = r == 0 && node.nlink > 0;
 
 	(void)stat;
@@ -143,7 +127,7 @@ static int is_seen(void *arg, struct bytes session, struct bytes key,
 		backend_node_done(&node);
 	if (seen || (r < 0 && r != -ENOENT))
 		return seen ? 1 : r;
-	r = backend_orphan_find(going->backend, going->snapshot, session, key, &node);
+	r = backend_orphan_find(look->backend, look->snapshot, session, key, &node);
 	if (r == 0)
 		backend_node_done(&node);
 	return r == -ENOENT ? 1 : r;
@@ -151,22 +135,19 @@ static int is_seen(void *arg, struct bytes session, struct bytes key,
 
 int summary_is_going(const struct summary_questions *questions, struct bytes session)
 {
-	struct going going = { .backend = questions->backend };
+	_cleanup_(store_look_done) struct store_look look = { 0 };
+	const struct bytes all = { 0 };
 	struct backend_node node;
-	int r = going.backend->ops->snapshot_begin(going.backend, BACKEND_ANYWAY | BACKEND_LATEST,
-						   &going.snapshot);
+	int r = store_look(questions->backend, BACKEND_LATEST, &look);
 
-	if (r < 0)
-		return r;
-	r = going.backend->ops->node_find(going.backend, going.snapshot, session,
-					  (struct bytes){ 0 }, &node);
 	if (r == 0)
+		r = look.backend->ops->node_find(look.backend, look.snapshot, session, all, &node);
+	if (r == 0) {
 		backend_node_done(&node);
-	r = r == 0	 ? 1 :
-	    r == -ENOENT ? backend_session_keys(going.backend, going.snapshot, session,
-						(struct bytes){ 0 }, is_seen, &going) :
-			   r;
-	going.backend->ops->snapshot_end(going.backend, going.snapshot);
+		return 0;
+	}
+	if (r == -ENOENT)
+		r = backend_session_keys(look.backend, look.snapshot, session, all, is_seen, &look);
 	return r < 0 ? r : !r;
 }
 

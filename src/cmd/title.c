@@ -6,7 +6,6 @@
 #include "fs/api/text.h"
 #include "fs/api/trash.h"
 #include "fs/base/packed.h"
-#include "backend/base/cleanup.h"
 
 struct titling {
 	struct backend *backend;

@@ -151,17 +151,16 @@ static void say_busy(const struct mount_entry *entry)
  * the connection for all programs that still use it. */
 static int end_by_force(const struct mount_entry *entry, const struct daemon_process *daemon)
 {
-	if (daemon->pid && kill((pid_t)daemon->pid, SIGTERM) < 0 && errno != ESRCH) {
-		log_error("the daemon of %s (process %ld) cannot be stopped: %s", entry->source,
-			  daemon->pid, strerror(errno));
-		return CMD_FAILED;
-	}
+	if (daemon->pid && kill((pid_t)daemon->pid, SIGTERM) < 0 && errno != ESRCH)
+		return log_fail(CMD_FAILED, "the daemon of %s (process %ld) cannot be stopped: %s",
+				entry->source, daemon->pid, strerror(errno));
 	if (has_ended(entry, daemon, WAIT_LIMIT))
 		return CMD_DONE;
-	log_error("the daemon of %s%s has not ended within a minute; it may still write what is "
-		  "pending",
-		  entry->source, daemon->pid ? "" : " cannot be seen from here, and");
-	return CMD_FAILED;
+	return log_fail(
+		CMD_FAILED,
+		"the daemon of %s%s has not ended within a minute; it may still write what is "
+		"pending",
+		entry->source, daemon->pid ? "" : " cannot be seen from here, and");
 }
 
 static bool may_end(const struct mount_entry *entry, const struct daemon_process *daemon)
@@ -199,9 +198,10 @@ static int wait_unless_bound(const struct mount_entry *entry, const struct daemo
 		return wait_for_end(entry, daemon, limit);
 	if (more || strcmp(entry->root, "/") != 0)
 		return CMD_DONE;
-	log_error("%s is unmounted, but %s is also mounted on %s, so its daemon keeps running",
-		  entry->point, entry->source, other.point);
-	return CMD_FAILED;
+	return log_fail(
+		CMD_FAILED,
+		"%s is unmounted, but %s is also mounted on %s, so its daemon keeps running",
+		entry->point, entry->source, other.point);
 }
 
 static int end_mount(const struct umount *umount, const struct mount_entry *entry, bool more)
@@ -356,11 +356,10 @@ static int umount_one(const struct umount *umount, const char *operand)
 	_cleanup_(mount_entry_done) struct mount_entry entry = { 0 };
 	int r = umount_find(operand, &entry), of_store;
 
-	if (r == 0 && strcmp(entry.type, MOUNTS_TYPE) != 0) {
-		log_error("%s is a mount of type %s, not of sessfs; use umount(8)", entry.point,
-			  entry.type);
-		return CMD_FAILED;
-	}
+	if (r == 0 && strcmp(entry.type, MOUNTS_TYPE) != 0)
+		return log_fail(CMD_FAILED,
+				"%s is a mount of type %s, not of sessfs; use umount(8)",
+				entry.point, entry.type);
 	if (r == 0)
 		return end_mount(umount, &entry, false);
 	of_store = umount_store(umount, operand);

@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "backend/base/log.h"
@@ -12,7 +11,6 @@
 
 struct undo_values {
 	struct options options; /* must be first */
-	bool json;
 	bool dry_run;
 	int64_t to;
 	struct say_list list;
@@ -23,7 +21,7 @@ static const struct cmd_option undo_options[] = {
 	{ "to", 0, "TIME", past_take_time, offsetof(struct undo_values, to),
 	  "as of this time, or this age (2h); otherwise the last change is undone" },
 	CMD_YES(struct undo_values, dry_run, "dry-run", 'n', "only print what would change"),
-	CMD_JSON(struct undo_values),
+	CMD_JSON(struct undo_values, list.json),
 	CMD_TABLE,
 };
 
@@ -36,7 +34,7 @@ static int print_undone(void *arg, const struct history_undone *undone)
 	if (!key)
 		return -ENOMEM;
 	past_show_time(undone->time, time);
-	if (values->json) {
+	if (values->list.json) {
 		say_item(&values->list,
 			 json_pack("{s:o, s:o, s:s, s:I, s:I}", "session",
 				   say_json_name(values->session, strlen(values->session)), "key",
@@ -62,16 +60,13 @@ static int run_undo(void *given, char **operands)
 	_cleanup_(backend_closep) struct backend *backend = NULL;
 	_cleanup_(past_place_done) struct past_place place = { 0 };
 	int64_t time = values->to;
-	int r = past_open(operands[0], &values->options, true, &backend);
+	int r = past_find(operands, &values->options, true, &backend, &place);
 
-	if (r == 0)
-		r = past_find(operands[0], backend, operands[1], &place);
 	if (r < 0)
 		return CMD_FAILED;
 	if (!time)
 		r = history_changes(backend, bytes_str(place.session), past_key(&place), 1,
 				    keep_time, &time);
-	values->list.json = values->json;
 	values->session = place.session;
 	if (r == 0)
 		r = time ? history_undo(backend, bytes_str(place.session), past_key(&place), time,

@@ -22,8 +22,6 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "backend/base/buf.h"
-
 struct aide {
 	pid_t pid;
 	int fd;

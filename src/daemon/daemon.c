@@ -51,15 +51,11 @@ static int daemon_status(pid_t pid)
 		if (errno != EINTR)
 			return EXIT_FAILURE;
 	}
-	if (WIFSIGNALED(status)) {
-		log_error("the daemon ended before the mount answered: %s",
-			  strsignal(WTERMSIG(status)));
-		return EXIT_FAILURE;
-	}
-	if (WEXITSTATUS(status) == 0) {
-		log_error("the mount ended before it answered");
-		return EXIT_FAILURE;
-	}
+	if (WIFSIGNALED(status))
+		return log_fail(EXIT_FAILURE, "the daemon ended before the mount answered: %s",
+				strsignal(WTERMSIG(status)));
+	if (WEXITSTATUS(status) == 0)
+		return log_fail(EXIT_FAILURE, "the mount ended before it answered");
 	return WEXITSTATUS(status);
 }
 
@@ -148,10 +144,8 @@ int daemon_start(const struct daemon *daemon)
 		if (sigaction(numbers[i], NULL, &action) == 0 && action.sa_handler != SIG_IGN)
 			sigaddset(&set, numbers[i]);
 	signals = signalfd(-1, &set, SFD_CLOEXEC);
-	if (signals < 0 || pipe2(ends, O_CLOEXEC) < 0) {
-		log_error("cannot create a pipe: %s", strerror(errno));
-		return EXIT_FAILURE;
-	}
+	if (signals < 0 || pipe2(ends, O_CLOEXEC) < 0)
+		return log_fail(EXIT_FAILURE, "cannot create a pipe: %s", strerror(errno));
 	read_end = ends[0];
 	sigprocmask(SIG_BLOCK, &set, &before);
 	pid = fork();

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 
 #include "backend/base/descriptor.h"
+#include "src/mounts/holders.h"
 
 /* What fuse.ko answers name_to_handle_at(2) with, without asking a daemon (Linux, fs/fuse/inode.c,
  * fuse_encode_fh()): the halves of the nodeid, and a generation. */
@@ -32,40 +33,24 @@ static bool has_nodeid(const char *path, uint64_t nodeid)
 	return ((uint64_t)word[0] << 32 | word[1]) == nodeid;
 }
 
-static unsigned access_of(const char *process, const char *number)
-{
-	unsigned flags = 0;
-	char path[96], line[128];
-	bool known = false;
-	FILE *info;
-
-	snprintf(path, sizeof(path), "%s/fdinfo/%.20s", process, number);
-	info = fopen(path, "re");
-	if (!info)
-		return 0;
-	while (!known && fgets(line, sizeof(line), info))
-		known = sscanf(line, "flags: %o", &flags) == 1;
-	fclose(info);
-	return known ? descriptor_access((int)flags) : 0;
-}
-
 struct wanted {
 	unsigned device;
 	uint64_t nodeid;
 	unsigned access;
 };
 
-/* process: its folder.  *ret_any: it has descriptors at all. */
+/* process: as in /proc.  *ret_any: it has descriptors at all. */
 static int process_find(const char *process, const struct wanted *wanted, bool *ret_any)
 {
 	struct dirent *entry;
 	struct statx known;
+	long long flags;
 	bool found = false;
 	char path[96];
 	DIR *dir;
 
 	*ret_any = false;
-	snprintf(path, sizeof(path), "%s/fd", process);
+	snprintf(path, sizeof(path), "/proc/%s/fd", process);
 	dir = opendir(path);
 	if (!dir)
 		return -errno;
@@ -73,12 +58,13 @@ static int process_find(const char *process, const struct wanted *wanted, bool *
 		if (entry->d_name[0] == '.')
 			continue;
 		*ret_any = true;
-		snprintf(path, sizeof(path), "%s/fd/%.20s", process, entry->d_name);
+		snprintf(path, sizeof(path), "/proc/%s/fd/%.20s", process, entry->d_name);
 		/* Other mounts have the same numbers. */
 		found = has_nodeid(path, wanted->nodeid) &&
 			statx(AT_FDCWD, path, AT_STATX_DONT_SYNC, 0, &known) == 0 &&
-			!known.stx_dev_major && known.stx_dev_minor == wanted->device &&
-			(wanted->access & access_of(process, entry->d_name));
+			!known.stx_dev_major && known.stx_dev_minor == wanted->device;
+		flags = found ? holders_number(process, entry->d_name, "flags: %llo", -1) : -1;
+		found = flags >= 0 && (wanted->access & descriptor_access((int)flags));
 	}
 	closedir(dir);
 	return found;
@@ -93,7 +79,7 @@ static int find_in_threads(const char *process, const struct wanted *wanted)
 	int r = 0;
 	DIR *dir;
 
-	snprintf(path, sizeof(path), "%s/task", process);
+	snprintf(path, sizeof(path), "/proc/%s/task", process);
 	dir = opendir(path);
 	if (!dir)
 		return -errno;
@@ -114,7 +100,7 @@ int descriptors_find(pid_t pid, unsigned device, uint64_t nodeid, unsigned acces
 	bool any;
 	int r;
 
-	snprintf(process, sizeof(process), "/proc/%d", (int)pid);
+	snprintf(process, sizeof(process), "%d", (int)pid);
 	r = process_find(process, &wanted, &any);
 	return r != 0 || any ? r : find_in_threads(process, &wanted);
 }

@@ -95,14 +95,6 @@ void guard_choose_temporary(const char *dir)
 	unsetenv("TMPDIR");
 }
 
-static bool is_among(gid_t group, const gid_t *groups, size_t count)
-{
-	for (size_t i = 0; i < count; i++)
-		if (groups[i] == group)
-			return true;
-	return false;
-}
-
 /* The owner's groups.  The first one is that of the store, if it is among them: files beside the
  * store are for the same people. */
 static int plan_groups(struct guard *guard, const struct stat *st)
@@ -118,8 +110,10 @@ static int plan_groups(struct guard *guard, const struct stat *st)
 	if (getgrouplist(user->pw_name, user->pw_gid, guard->groups, &count) < 0)
 		count = 0;
 	guard->n_groups = (size_t)count;
-	if (!is_among(st->st_gid, guard->groups, guard->n_groups))
-		guard->gid = user->pw_gid;
+	guard->gid = user->pw_gid;
+	for (size_t i = 0; i < guard->n_groups; i++)
+		if (guard->groups[i] == st->st_gid)
+			guard->gid = st->st_gid;
 	return 0;
 }
 

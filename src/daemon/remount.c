@@ -55,8 +55,7 @@ int remount(const char *dir, const struct options *options)
 	}
 	if (mount(entry.source, dir, NULL, flags_of(options), NULL) < 0) {
 		r = -errno;
-		log_error("cannot remount %s: %s", dir, strerror(-r));
-		return r;
+		return log_fail(r, "cannot remount %s: %s", dir, strerror(-r));
 	}
 	return 0;
 }

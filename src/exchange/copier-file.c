@@ -492,11 +492,11 @@ int copier_enter(struct copier *copier, struct copier_entry *dir)
 		return r;
 	if (copier->flags & COPIER_STRICT)
 		return -EEXIST;
-	r = copier_refuse(copier,
-			  "%s: %s: a file has the name of this directory, which is skipped with "
-			  "everything in it",
-			  copier->store, dir->path);
-	return r < 0 ? r : 1;
+	copier_refuse(copier,
+		      "%s: %s: a file has the name of this directory, which is skipped with "
+		      "everything in it",
+		      copier->store, dir->path);
+	return 1;
 }
 
 int copier_leave(struct copier *copier, struct copier_entry *dir)

@@ -45,24 +45,6 @@ int copier_fail(struct copier *copier, const struct copier_entry *entry, int err
 	return copier->stopped ? error : 0;
 }
 
-int copier_refuse(struct copier *copier, const char *format, ...)
-{
-	_cleanup_(freep) char *sentence = NULL;
-	va_list args;
-	int size;
-
-	va_start(args, format);
-	size = vasprintf(&sentence, format, args);
-	va_end(args);
-	if (size < 0) {
-		sentence = NULL;
-		return -ENOMEM;
-	}
-	log_error("%s", sentence);
-	copier->failed++;
-	return 0;
-}
-
 int copier_open(const char *operand, struct access **ret_access, const char **ret_name)
 {
 	int fd = descriptor_open(operand, O_RDONLY | O_DIRECTORY, 0);
@@ -199,30 +181,21 @@ static int list(struct copier *copier, const char *path, struct copier_names *na
 
 /* ---- Copying one entry ---- */
 
-/* 1: its content is left out. */
-static int enter(struct copier *copier, const char *path, const struct stat *st)
+/* By a function of the sink, or NULL.  1: left out, or failed without ending the whole. */
+static int visit(struct copier *copier, const char *path, const struct stat *st, bool judged,
+		 int (*take)(struct copier *copier, struct copier_entry *entry))
 {
 	_cleanup_(described_done) struct described described = { 0 };
 	int r = describe(copier, path, st, &described);
 
-	if (r == 0 && copier->judge)
+	if (r == 0 && judged && copier->judge)
 		r = copier->judge(copier, &described.entry);
-	if (r == 0 && copier->sink->enter)
-		r = copier->sink->enter(copier, &described.entry);
+	if (r == 0 && take)
+		r = take(copier, &described.entry);
 	if (r >= 0)
 		return r;
 	r = copier_fail(copier, &described.entry, r);
 	return r < 0 ? r : 1;
-}
-
-static int leave(struct copier *copier, const char *path, const struct stat *st)
-{
-	_cleanup_(described_done) struct described described = { 0 };
-	int r = describe(copier, path, st, &described);
-
-	if (r == 0 && copier->sink->leave)
-		r = copier->sink->leave(copier, &described.entry);
-	return r < 0 ? copier_fail(copier, &described.entry, r) : 0;
 }
 
 static int take_regular(struct copier *copier, struct copier_entry *entry)
@@ -269,20 +242,6 @@ int copier_leaf(struct copier *copier, struct copier_entry *entry)
 	return r < 0 ? r : copier->sink->other(copier, entry);
 }
 
-static int take_leaf(struct copier *copier, const char *path, const struct stat *st)
-{
-	_cleanup_(described_done) struct described described = { 0 };
-	struct copier_entry *entry = &described.entry;
-	int r = describe(copier, path, st, &described);
-
-	if (r == 0 && copier->judge)
-		r = copier->judge(copier, entry);
-	if (r == 0)
-		r = copier->sink->leaf ? copier->sink->leaf(copier, entry) :
-					 copier_leaf(copier, entry);
-	return r < 0 ? copier_fail(copier, entry, r) : 0;
-}
-
 /* ---- The way through the source ---- */
 
 /* A directory that the copier is in. */
@@ -327,18 +286,21 @@ static int descend(struct trip *trip, const struct stat *st)
 
 static int trip_take(struct trip *trip, const char *name)
 {
+	struct copier *copier = trip->copier;
+	const struct copier_sink *sink = copier->sink;
 	struct stat st;
 	int r = buf_printf(&trip->path, "%s%s", trip->path.size ? "/" : "", name);
 
 	if (r < 0)
 		return r;
-	r = access_stat(trip->copier->from, trip->path.data, &st);
+	r = access_stat(copier->from, trip->path.data, &st);
 	if (r < 0)
-		return fail_source(trip->copier, trip->path.data, r);
-	if (!S_ISDIR(st.st_mode))
-		return take_leaf(trip->copier, trip->path.data, &st);
-	r = enter(trip->copier, trip->path.data, &st);
-	return r == 0 ? descend(trip, &st) : MIN(r, 0);
+		return fail_source(copier, trip->path.data, r);
+	r = visit(copier, trip->path.data, &st, true,
+		  S_ISDIR(st.st_mode) ? sink->enter :
+		  sink->leaf	      ? sink->leaf :
+					copier_leaf);
+	return r == 0 && S_ISDIR(st.st_mode) ? descend(trip, &st) : MIN(r, 0);
 }
 
 int copier_run(struct copier *copier)
@@ -359,7 +321,10 @@ int copier_run(struct copier *copier)
 			r = trip_take(&trip, level->names.names[level->next++]);
 		} else {
 			copier_names_done(&level->names);
-			r = --trip.depth ? leave(copier, trip.path.data, &level->st) : 0;
+			r = --trip.depth ? visit(copier, trip.path.data, &level->st, false,
+						 copier->sink->leave) :
+					   0;
+			r = MIN(r, 0);
 		}
 	}
 	return r;

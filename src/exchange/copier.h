@@ -10,11 +10,11 @@
  * names; copier-file.c makes each entry of the target like the source, unless it is so already.
  */
 
-#include <stdarg.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/stat.h>
 
+#include "backend/base/log.h"
 #include "src/exchange/linked.h"
 #include "src/store/access.h"
 #include "src/user/progress.h"
@@ -146,9 +146,13 @@ int copier_stat(struct copier *copier, const char *path, struct stat *ret_stat);
 
 /* Report and count an entry that cannot be copied.  0, or -errno when going on would be useless. */
 int copier_fail(struct copier *copier, const struct copier_entry *entry, int error);
-/* The same with a sentence. */
-int copier_refuse(struct copier *copier, const char *format, ...)
-	__attribute__((format(printf, 2, 3)));
+/* The same with a sentence: 0. */
+#define copier_refuse(copier, ...)                                                                 \
+	({                                                                                         \
+		log_error(__VA_ARGS__);                                                            \
+		(copier)->failed++;                                                                \
+		0;                                                                                 \
+	})
 /* Print what would be done with something: a line, or an item of the list. */
 void copier_print(struct copier *copier, const char *action, const char *what, const char *name);
 /* True for an error that ends the whole. */

@@ -46,29 +46,22 @@ int copy_judge(const struct copy *copy)
 
 	if (r < 0)
 		return say_why(why, r);
-	if (!copy->to && isatty(STDOUT_FILENO)) {
-		log_error("a store cannot be written to a terminal; redirect the standard output");
-		return -EINVAL;
-	}
-	if (backend_is_private(copy->from) || (copy->to && backend_is_private(copy->to))) {
-		log_error("a store in memory exists only in its mount; copy the files there");
-		return -EINVAL;
-	}
+	if (!copy->to && isatty(STDOUT_FILENO))
+		return log_fail(
+			-EINVAL,
+			"a store cannot be written to a terminal; redirect the standard output");
+	if (backend_is_private(copy->from) || (copy->to && backend_is_private(copy->to)))
+		return log_fail(-EINVAL,
+				"a store in memory exists only in its mount; copy the files there");
 	if (!copy->to || !backend_has_path(copy->to) || lstat(copy->to, &st) < 0)
 		return 0;
-	if (S_ISDIR(st.st_mode)) {
-		log_error("%s is a directory; name a file in it", copy->to);
-		return -EISDIR;
-	}
-	if (!copy->replace) {
-		log_error("%s exists already; --force replaces it", copy->to);
-		return -EEXIST;
-	}
+	if (S_ISDIR(st.st_mode))
+		return log_fail(-EISDIR, "%s is a directory; name a file in it", copy->to);
+	if (!copy->replace)
+		return log_fail(-EEXIST, "%s exists already; --force replaces it", copy->to);
 	/* Another command may be about to end. */
-	if (!mounts_wait_unowned(copy->to, PATIENCE)) {
-		log_error("%s is mounted or in use; unmount it first", copy->to);
-		return -EBUSY;
-	}
+	if (!mounts_wait_unowned(copy->to, PATIENCE))
+		return log_fail(-EBUSY, "%s is mounted or in use; unmount it first", copy->to);
 	return 0;
 }
 
@@ -186,7 +179,7 @@ static int copy_file(struct copy *copy, const char *temporary)
 	_cleanup_(progress_end) struct progress progress = { 0 };
 	const struct backend_copy how = { on_progress, &progress };
 	_cleanup_(backend_closep) struct backend *backend = NULL;
-	int r = store_open_backend(copy->from, copy->options, &backend);
+	int r = store_open_backend(copy->from, copy->options, NULL, &backend);
 
 	if (r < 0)
 		return r;
@@ -225,19 +218,6 @@ static int look_into(const struct copy *copy, struct backend *backend,
 	return stop_wanted() ? -EINTR : r;
 }
 
-static int judge_target(const struct copy *copy, struct backend *to)
-{
-	int r = transfer_is_empty(to);
-
-	if (r < 0)
-		return say_why(NULL, r);
-	if (r == 0 && !copy->replace) {
-		log_error("%s is not empty; --force deletes everything in it", copy->to);
-		return -EEXIST;
-	}
-	return 0;
-}
-
 static int transfer_between(const struct copy *copy, struct backend *from,
 			    struct backend_snapshot *snapshot, const char *name, const char *table)
 {
@@ -253,10 +233,12 @@ static int transfer_between(const struct copy *copy, struct backend *from,
 	r = backend_open(name, &wanted, &to, &why);
 	if (r < 0)
 		return say_why(why, r);
-	if (!backend_has_path(name))
-		r = judge_target(copy, to);
+	r = backend_has_path(name) ? 1 : transfer_is_empty(to);
 	if (r < 0)
-		return r;
+		return say_why(NULL, r);
+	if (r == 0 && !copy->replace)
+		return log_fail(-EEXIST, "%s is not empty; --force deletes everything in it",
+				copy->to);
 	progress_begin(&progress, copy->what, "record");
 	r = transfer_run(&transfer, from, snapshot, to);
 	progress_end(&progress);
@@ -276,7 +258,7 @@ static int transfer(const struct copy *copy, const char *name)
 	struct backend_snapshot *snapshot;
 	_cleanup_(freep) char *table = NULL;
 	struct settings settings;
-	int r = store_open_backend(copy->from, copy->options, &from);
+	int r = store_open_backend(copy->from, copy->options, NULL, &from);
 
 	if (r == 0)
 		r = look_into(copy, from, &snapshot);
@@ -317,16 +299,15 @@ static int look_at(struct copy *copy, const char *temporary)
 
 	if (r == 0)
 		r = store_check(temporary, backend, on_finding, &findings, &result);
-	if (r < 0) {
-		log_error("cannot read the copy of %s: %s", copy->from, why ? why : strerror(-r));
-		return r;
-	}
-	if (result.damage) {
-		log_error("%s is damaged, and its copy would be, too; 'sessfs check' lists the "
-			  "damage, and 'sessfs check --repair' rescues what is intact",
-			  copy->from);
-		return -EIO;
-	}
+	if (r < 0)
+		return log_fail(r, "cannot read the copy of %s: %s", copy->from,
+				why ? why : strerror(-r));
+	if (result.damage)
+		return log_fail(
+			-EIO,
+			"%s is damaged, and its copy would be, too; 'sessfs check' lists the "
+			"damage, and 'sessfs check --repair' rescues what is intact",
+			copy->from);
 	if (backend->ops->space(backend, &space) == 0)
 		copy->bytes = space.used;
 	copy->findings = result.violations;
@@ -395,10 +376,8 @@ int copy_run(struct copy *copy)
 	}
 	/* For stdout a temporary file is made, which is checked first. */
 	r = copy->to ? mounts_absolute(copy->to, &path) : 0;
-	if (r < 0) {
-		log_error("cannot reach %s: %s", copy->to, strerror(-r));
-		return r;
-	}
+	if (r < 0)
+		return log_fail(r, "cannot reach %s: %s", copy->to, strerror(-r));
 	r = lock = copy_make_temporary(copy->from, path, &temporary);
 	if (r < 0)
 		return r;

@@ -93,17 +93,6 @@ static int add_member(struct document *document, struct bytes key, struct bytes 
 	return 0;
 }
 
-static int find_members(struct document *document, struct bytes object)
-{
-	struct look look = look_into(object);
-	struct bytes key, value;
-	int r = 0;
-
-	while (r == 0 && look_next(&look, &key, &value))
-		r = add_member(document, key, value);
-	return r;
-}
-
 static int compare_members(const void *a, const void *b)
 {
 	const struct document_member *one = a, *other = b;
@@ -143,7 +132,9 @@ static int refuse(struct json_error *ret_error, size_t offset, const char *reaso
 int document_parse(struct bytes text, struct document *document, struct json_error *ret_error)
 {
 	struct json_error error;
+	struct bytes key, value;
 	const char *first, *end;
+	struct look look;
 	int r = escape_surrogates(text, &document->text);
 
 	if (r < 0)
@@ -155,7 +146,9 @@ int document_parse(struct bytes text, struct document *document, struct json_err
 	if (*first != '{')
 		return refuse(ret_error, (size_t)(first - document->text.data),
 			      "expected an object, which holds the states of a session");
-	r = find_members(document, bytes_make(first, (size_t)(end - first)));
+	look = look_into(bytes_make(first, (size_t)(end - first)));
+	while (r == 0 && look_next(&look, &key, &value))
+		r = add_member(document, key, value);
 	keep_last(document);
 	return r;
 }

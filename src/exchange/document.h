@@ -9,8 +9,6 @@
  * written.
  */
 
-#include <stdint.h>
-
 #include "backend/base/buf.h"
 #include "fs/base/json.h"
 

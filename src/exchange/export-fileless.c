@@ -3,7 +3,7 @@
 /*
  * Rows without a file, so that export has nothing to copy: rows of another program that no mount
  * could take in.  Just after they were written that is normal, so rows that are younger than the
- * export are left out, and a key is looked up again for a while.
+ * export are left out, and as long as there are others, all are looked up again for a while.
  */
 
 #include <errno.h>
@@ -14,11 +14,11 @@
 #include "fs/base/layout.h"
 #include "fs/base/names.h"
 #include "backend/base/array.h"
-#include "backend/base/log.h"
+#include "backend/base/tick.h"
 #include "src/exchange/export.h"
 #include "src/user/stop.h"
 
-enum { AGAIN_MS = 200, TIMES = 15, SLACK_SECONDS = 2 };
+enum { AGAIN_MS = 200, PATIENCE_MS = 3000, SLACK_SECONDS = 2 };
 
 struct fileless {
 	struct buf session;
@@ -58,29 +58,21 @@ static bool is_asked(uint64_t layout, struct bytes session, char **names)
 	return *names;
 }
 
-/* 1 when the key has no file. */
-static int has_no_file(const struct looking *looking, struct bytes session, struct bytes key)
-{
-	struct backend_node node;
-	int r = looking->backend->ops->node_find(looking->backend, looking->snapshot, session, key,
-						 &node);
-
-	if (r == 0)
-		backend_node_done(&node);
-	return r == -ENOENT ? 1 : r;
-}
-
 static int look_at_key(void *arg, struct bytes session, struct bytes key,
 		       const struct backend_key_stat *stat)
 {
 	struct looking *looking = arg;
 	struct fileless *fileless;
+	struct backend_node node;
 	int r;
 
 	if (stat->updated >= looking->before || !is_asked(looking->layout, session, looking->names))
 		return 0;
-	r = has_no_file(looking, session, key);
-	if (r <= 0)
+	r = looking->backend->ops->node_find(looking->backend, looking->snapshot, session, key,
+					     &node);
+	if (r == 0)
+		backend_node_done(&node);
+	if (r != -ENOENT)
 		return r;
 	if (ARRAY_ROOM(looking->found, looking->count, looking->room) < 0)
 		return -ENOMEM;
@@ -90,47 +82,12 @@ static int look_at_key(void *arg, struct bytes session, struct bytes key,
 	return r < 0 ? r : buf_append_bytes(&fileless->key, key);
 }
 
-static int begin(struct looking *looking)
+static void forget_found(struct looking *looking)
 {
-	return looking->backend->ops->snapshot_begin(looking->backend,
-						     BACKEND_ANYWAY | BACKEND_LATEST,
-						     &looking->snapshot);
-}
-
-static void end(struct looking *looking)
-{
-	looking->backend->ops->snapshot_end(looking->backend, looking->snapshot);
-}
-
-/* Keep only those that still have rows and no file. */
-static int look_again(struct looking *looking)
-{
-	struct backend_key_stat stat;
-	size_t left = 0;
-	int r = begin(looking);
-
-	if (r < 0)
-		return r;
-	for (size_t i = 0; r >= 0 && i < looking->count; i++) {
-		struct fileless fileless = looking->found[i];
-		struct bytes session = buf_bytes(&fileless.session);
-		struct bytes key = buf_bytes(&fileless.key);
-
-		r = looking->backend->ops->key_stat(looking->backend, looking->snapshot, session,
-						    key, &stat);
-		if (r == 0)
-			r = has_no_file(looking, session, key);
-		looking->found[i] = looking->found[left];
-		looking->found[left] = fileless;
-		left += r > 0;
-		r = r == -ENOENT ? 0 : r;
-	}
-	end(looking);
-	for (; looking->count > left; looking->count--) {
+	for (; looking->count; looking->count--) {
 		buf_done(&looking->found[looking->count - 1].session);
 		buf_done(&looking->found[looking->count - 1].key);
 	}
-	return MIN(r, 0);
 }
 
 static int fileless_say(struct copier *copier, const struct fileless *fileless)
@@ -159,23 +116,21 @@ static int on_node(void *arg, const struct backend_node *node)
 
 static int fileless_look(struct looking *looking)
 {
+	struct backend *backend = looking->backend;
 	const struct bytes none = { 0 };
 	bool any = false;
-	int r = begin(looking);
+	int r = backend->ops->snapshot_begin(backend, BACKEND_ANYWAY | BACKEND_LATEST,
+					     &looking->snapshot);
 
 	if (r < 0)
 		return r;
+	forget_found(looking);
 	/* In another program's database without tables of ours, each reader makes files anew. */
-	r = looking->backend->ops->node_list(looking->backend, looking->snapshot, BACKEND_ROOT,
-					     false, on_node, &any);
+	r = backend->ops->node_list(backend, looking->snapshot, BACKEND_ROOT, false, on_node, &any);
 	if (r == 0 && any)
-		r = looking->backend->ops->key_list(looking->backend, looking->snapshot, none, none,
-						    look_at_key, looking);
-	end(looking);
-	for (int i = 0; r == 0 && looking->count && i < TIMES && !stop_wanted(); i++) {
-		usleep(AGAIN_MS * 1000);
-		r = look_again(looking);
-	}
+		r = backend->ops->key_list(backend, looking->snapshot, none, none, look_at_key,
+					   looking);
+	backend->ops->snapshot_end(backend, looking->snapshot);
 	return r;
 }
 
@@ -186,6 +141,7 @@ int export_fileless(struct copier *copier, const struct options *options, char *
 		.names = names,
 		.before = began - SLACK_SECONDS * INT64_C(1000000000),
 	};
+	const int64_t until = tick_now() + PATIENCE_MS * INT64_C(1000000);
 	_cleanup_(backend_closep) struct backend *backend = NULL;
 	_cleanup_(freep) char *why = NULL;
 	struct settings settings;
@@ -197,12 +153,13 @@ int export_fileless(struct copier *copier, const struct options *options, char *
 	looking.layout = r == 0 ? settings.value[SETTING_LAYOUT] : 0;
 	if (r == 0)
 		r = fileless_look(&looking);
+	while (r == 0 && looking.count && tick_now() < until && !stop_wanted()) {
+		usleep(AGAIN_MS * 1000);
+		r = fileless_look(&looking);
+	}
 	for (size_t i = 0; r == 0 && i < looking.count; i++)
 		r = fileless_say(copier, &looking.found[i]);
-	for (size_t i = 0; i < looking.count; i++) {
-		buf_done(&looking.found[i].session);
-		buf_done(&looking.found[i].key);
-	}
+	forget_found(&looking);
 	free(looking.found);
 	return r;
 }

@@ -80,10 +80,11 @@ static int load(void)
 	}
 	if (!error)
 		return 0;
-	log_error("cannot load libarchive, which writes tar streams: %s; install it, or export to "
-		  "a folder",
-		  error);
-	return -ELIBACC;
+	return log_fail(
+		-ELIBACC,
+		"cannot load libarchive, which writes tar streams: %s; install it, or export to "
+		"a folder",
+		error);
 }
 
 struct tar {
@@ -198,18 +199,11 @@ static int tar_other(struct copier *copier, struct copier_entry *entry)
 	return r;
 }
 
-static int put_data(struct copier *copier, struct bytes data)
-{
-	struct tar *tar = copier->arg;
-	la_ssize_t size = la.archive_write_data(tar->archive, data.data, data.size);
-
-	return size < 0 || (size_t)size != data.size ? (failed(copier), -EIO) : 0;
-}
-
 static int tar_file(struct copier *copier, struct copier_entry *entry)
 {
 	_cleanup_(stage_done) struct stage held = { 0 };
 	_cleanup_(buf_done) struct buf block = { 0 };
+	const struct tar *tar = copier->arg;
 	int r;
 
 	do {
@@ -230,8 +224,9 @@ static int tar_file(struct copier *copier, struct copier_entry *entry)
 	for (uint64_t at = 0; r == 0 && at < held.size; at += block.size) {
 		buf_clear(&block);
 		r = stage_read(&held, at, BLOCK, &block);
-		if (r == 0)
-			r = put_data(copier, buf_bytes(&block));
+		if (r == 0 && la.archive_write_data(tar->archive, block.data, block.size) !=
+				      (la_ssize_t)block.size)
+			r = (failed(copier), -EIO);
 	}
 	progress_add(&copier->progress, 1, 0);
 	return r;

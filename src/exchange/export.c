@@ -25,7 +25,9 @@ static int export_judge(struct copier *copier, const struct copier_entry *entry)
 		 there.st_dev != export->target && mounts_shows(there.st_dev, copier->store))
 		why = "it would replace the directory on which the store is mounted, so it is "
 		      "skipped";
-	return !why ? 0 : copier_refuse(copier, "%s: %s", entry->name, why) < 0 ? -ENOMEM : 1;
+	if (why)
+		copier_refuse(copier, "%s: %s", entry->name, why);
+	return why != NULL;
 }
 
 /* Where it goes, an open file or directory: it is left out if it is in the store itself. */

@@ -79,28 +79,20 @@ static int take_member(struct import *import, const struct import_session *sessi
 	return r < 0 ? copier_fail(&import->copier, &file, r) : 0;
 }
 
-static unsigned count_lines(struct bytes text)
-{
-	unsigned lines = 1;
-
-	for (size_t i = 0; i < text.size; i++)
-		lines += text.data[i] == '\n';
-	return lines;
-}
-
 int import_session(struct import *import, const struct import_session *session, struct bytes text)
 {
 	_cleanup_(document_done) struct document document = { 0 };
 	struct json_error error;
+	unsigned line = 1;
 	int r = document_parse(text, &document, &error);
 
+	for (size_t i = 0; r == -EINVAL && i < error.offset; i++)
+		line += text.data[i] == '\n';
 	if (r == -EINVAL)
 		return copier_refuse(&import->copier,
 				     "%s: line %u, byte %zu: %s; nothing of this session is "
 				     "imported",
-				     session->name,
-				     count_lines(bytes_make(text.data, error.offset)), error.offset,
-				     error.reason);
+				     session->name, line, error.offset, error.reason);
 	for (size_t i = 0; r == 0 && i < document.count; i++)
 		r = judge_place(import, session, &document.members[i]);
 	if (r == PLACE_VIEW)
@@ -149,11 +141,10 @@ static int take_file(struct copier *copier, struct copier_entry *entry)
 	return r < 0 ? r : import_session((struct import *)copier, &session, buf_bytes(&text));
 }
 
-static int document_take(struct import *import, const char *operand, const char *to)
+static int document_take(struct import *import, const char *operand)
 {
 	static const struct copier_sink sink = { .enter = leave_out, .leaf = take_file };
 
-	(void)to;
 	import->copier.sink = &sink;
 	return import_operand(&import->copier, operand);
 }

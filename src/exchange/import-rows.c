@@ -11,16 +11,11 @@
 #include "backend/base/moment.h"
 #include "src/exchange/import.h"
 
-struct trip {
-	struct import *import;
-	const char *operand;
-};
-
 /* updated: nanoseconds since 1970, or 0. */
 static int take_session(void *arg, struct bytes id, struct bytes data, int64_t updated)
 {
-	const struct trip *trip = arg;
-	_cleanup_(freep) char *name = str_printf("%s, session '%.*s'", trip->operand,
+	struct import *import = arg;
+	_cleanup_(freep) char *name = str_printf("%s, session '%.*s'", import->copier.operand,
 						 (int)MIN(id.size, 80), id.data ? id.data : "");
 	struct import_session session = { .id = id, .name = name };
 
@@ -31,7 +26,7 @@ static int take_session(void *arg, struct bytes id, struct bytes data, int64_t u
 		session.set = ACCESS_SET_TIMES;
 		session.st.st_atim = session.st.st_mtim = time_split(updated);
 	}
-	return import_session(trip->import, &session, data);
+	return import_session(import, &session, data);
 }
 
 static bool is_sqlite(int fd)
@@ -43,15 +38,13 @@ static bool is_sqlite(int fd)
 	       memcmp(head, magic, sizeof(magic)) == 0;
 }
 
-static int rows_take(struct import *import, const char *operand, const char *to)
+static int rows_take(struct import *import, const char *operand)
 {
-	struct trip trip = { .import = import, .operand = operand };
 	const bool standard = strcmp(operand, "-") == 0;
 	_cleanup_(freep) char *why = NULL;
 	_cleanup_(closep) int fd = -1;
 	int r;
 
-	(void)to;
 	if (backend_has_path(operand) && !standard) {
 		fd = open(operand, O_RDONLY | O_CLOEXEC);
 		if (fd < 0)
@@ -64,7 +57,8 @@ static int rows_take(struct import *import, const char *operand, const char *to)
 				     "(mysql://HOST/DATABASE) or as a SQLite file, and load a dump "
 				     "into one first",
 				     standard ? "the standard input" : operand);
-	r = backend_read_older(operand, import->from_table, take_session, &trip, &why);
+	import->copier.operand = operand;
+	r = backend_read_older(operand, import->from_table, take_session, import, &why);
 	if (why)
 		return copier_refuse(&import->copier, "%s", why);
 	return r < 0 && !copier_is_fatal(r) ?

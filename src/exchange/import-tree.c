@@ -101,9 +101,9 @@ static int import_judge(struct copier *copier, const struct copier_entry *entry)
 	r = import_is_view(copier, entry->path);
 	if (r <= 0)
 		return r;
-	r = copier_refuse(copier, "%s has the name of a view, so it is not imported; rename it",
-			  entry->name);
-	return r < 0 ? r : 1;
+	copier_refuse(copier, "%s has the name of a view, so it is not imported; rename it",
+		      entry->name);
+	return 1;
 }
 
 static int open_operand(struct copier *copier, const char *operand)
@@ -137,8 +137,9 @@ int import_operand(struct copier *copier, const char *operand)
 	return r;
 }
 
-static int folder_take(struct import *import, const char *operand, const char *to)
+static int folder_take(struct import *import, const char *operand)
 {
+	const char *to = import->to ? import->to : "";
 	struct copier *copier = &import->copier;
 	const struct copier_entry there = { .path = to, .name = to };
 	_cleanup_(freep) char *inside = str_printf("%s/x", to), *why = NULL;
@@ -178,5 +179,4 @@ const struct import_layout import_tree = {
 	.help = "files and folders, each folder in DIR a session",
 	.take = folder_take,
 	.count = count,
-	.has_to = true,
 };

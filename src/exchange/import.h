@@ -15,6 +15,7 @@ struct import {
 	struct copier copier; /* must be first */
 	uint64_t layout; /* of the store (fs/base/layout.h), which says where its sessions are */
 	const char *from_table; /* of the database that is taken in; NULL: the usual one */
+	const char *to;		/* the destination, a path in the store; NULL: the root */
 	/* Of the folder: */
 	char *path;   /* of the store, without links, or its name (mounts_store()) */
 	dev_t judged; /* the device that is known to be a mount of the store, or not: */
@@ -42,11 +43,9 @@ int import_session(struct import *import, const struct import_session *session, 
 struct import_layout {
 	const char *name;
 	const char *help;
-	/* One operand; the destination is a path in the store, or "". */
-	int (*take)(struct import *import, const char *operand, const char *to);
+	int (*take)(struct import *import, const char *operand);
 	/* Files and bytes that will come, or NULL. */
 	int (*count)(struct import *import, const char *operand);
-	bool has_to;
 };
 extern const struct import_layout import_tree;
 extern const struct import_layout import_documents;

@@ -89,8 +89,7 @@ int keep_copy(const char *from, const char *to, unsigned long *files)
 
 	if (mkdir(to, 0700) < 0 && errno != EEXIST) {
 		r = -errno;
-		log_error("%s: %s", to, strerror(-r));
-		return r;
+		return log_fail(r, "%s: %s", to, strerror(-r));
 	}
 	r = run(&keeping, from, to, 0, &sink);
 	if (r < 0)

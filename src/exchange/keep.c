@@ -40,8 +40,7 @@ void keep_done(struct keep *keep)
 
 static int fail(const char *path, int error)
 {
-	log_error("%s: %s", path, strerror(-error));
-	return error;
+	return log_fail(error, "%s: %s", path, strerror(-error));
 }
 
 /* By a link, or by a bind mount. */
@@ -116,8 +115,7 @@ static int refuse_if_open(const char *folder)
 		return fail(folder, r);
 	if (!words.size)
 		return 0;
-	log_error("%s: %s; stop it and run this again", folder, words.data);
-	return -EBUSY;
+	return log_fail(-EBUSY, "%s: %s; stop it and run this again", folder, words.data);
 }
 
 /* Exchange two names; in three steps on a filesystem that cannot do so in one. */
@@ -160,15 +158,6 @@ static int make_parents(const char *path)
 
 /* ---- The mark ---- */
 
-static int read_mark(const char *mark, char text[PATH_MAX])
-{
-	_cleanup_(closep) int fd = descriptor_open(mark, O_RDONLY | O_NOFOLLOW, 0);
-	ssize_t size = fd < 0 ? -1 : read(fd, text, PATH_MAX - 1);
-
-	text[MAX(size, 0)] = '\0';
-	return size < 0 ? -errno : 0;
-}
-
 static int write_mark(const struct keep *keep, const char *mark)
 {
 	int fd = descriptor_open(mark, O_WRONLY | O_CREAT | O_EXCL, 0600);
@@ -198,13 +187,12 @@ static int remove_mark(const char *mark)
 /* Check that an existing copy was made of this folder, to go on with it. */
 static int begin(const struct keep *keep, const char *mark)
 {
-	char text[PATH_MAX];
-	int r = read_mark(mark, text);
+	_cleanup_(closep) int fd = descriptor_open(mark, O_RDONLY | O_NOFOLLOW, 0);
+	char text[PATH_MAX] = "";
+	int r = fd < 0 || read(fd, text, PATH_MAX - 1) < 0 ? -errno : 0;
 
-	if (r == 0 && *text && strcmp(text, keep->folder) != 0) {
-		log_error("%s is being filled from %s", keep->target, text);
-		return -EBUSY;
-	}
+	if (r == 0 && *text && strcmp(text, keep->folder) != 0)
+		return log_fail(-EBUSY, "%s is being filled from %s", keep->target, text);
 	if (r == 0 && *text)
 		return 0;
 	if (r == 0)
@@ -214,10 +202,9 @@ static int begin(const struct keep *keep, const char *mark)
 	if (r < 0 && r != -ENOENT)
 		return fail(mark, r);
 	/* A store and an ordinary filesystem both refuse to remove what has something in it. */
-	if (rmdir(keep->target) < 0 && errno != ENOENT) {
-		log_error("%s is not empty; move its files elsewhere first", keep->target);
-		return -EEXIST;
-	}
+	if (rmdir(keep->target) < 0 && errno != ENOENT)
+		return log_fail(-EEXIST, "%s is not empty; move its files elsewhere first",
+				keep->target);
 	r = make_parents(mark);
 	return r < 0 ? r : write_mark(keep, mark);
 }
@@ -333,11 +320,9 @@ static int judge_folder(const struct keep *keep)
 	char target[PATH_MAX];
 	ssize_t size = readlink(keep->folder, target, sizeof(target) - 1);
 
-	if (size >= 0) {
-		log_error("%s is a link to %.*s, and is left unchanged", keep->folder, (int)size,
-			  target);
-		return -EEXIST;
-	}
+	if (size >= 0)
+		return log_fail(-EEXIST, "%s is a link to %.*s, and is left unchanged",
+				keep->folder, (int)size, target);
 	if (errno != EINVAL && errno != ENOENT)
 		return fail(keep->folder, -errno);
 	if (make_parents(keep->folder) < 0)

@@ -9,7 +9,7 @@
 struct file {
 	dev_t dev;
 	ino_t ino;
-	char *path;
+	char path[];
 };
 
 static int compare(const void *a, const void *b)
@@ -21,53 +21,34 @@ static int compare(const void *a, const void *b)
 	return one->ino < other->ino ? -1 : one->ino > other->ino;
 }
 
-static void file_free(void *node)
-{
-	struct file *file = node;
-
-	free(file->path);
-	free(file);
-}
-
-static struct file *linked_file(const struct linked *linked, const struct stat *st)
+const char *linked_find(const struct linked *linked, const struct stat *st)
 {
 	const struct file wanted = { .dev = st->st_dev, .ino = st->st_ino };
 	struct file **found = tfind(&wanted, &linked->root, compare);
 
-	return found ? *found : NULL;
-}
-
-const char *linked_find(const struct linked *linked, const struct stat *st)
-{
-	const struct file *file = linked_file(linked, st);
-
-	return file ? file->path : NULL;
+	return found ? (*found)->path : NULL;
 }
 
 int linked_keep(struct linked *linked, const struct stat *st, const char *path)
 {
-	struct file *file = linked_file(linked, st);
-	char *copy = strdup(path);
+	struct file *file = malloc(sizeof(*file) + strlen(path) + 1), **found;
 
-	if (file && copy) {
-		free(file->path);
-		file->path = copy;
-		return 0;
-	}
-	file = copy ? calloc(1, sizeof(*file)) : NULL;
-	if (!file) {
-		free(copy);
+	if (!file)
 		return -ENOMEM;
-	}
-	*file = (struct file){ st->st_dev, st->st_ino, copy };
-	if (tsearch(file, &linked->root, compare))
+	*file = (struct file){ .dev = st->st_dev, .ino = st->st_ino };
+	strcpy(file->path, path);
+	found = tsearch(file, &linked->root, compare);
+	if (found && *found == file)
 		return 0;
-	file_free(file);
-	return -ENOMEM;
+	/* It is known already: in its place. */
+	free(found ? *found : file);
+	if (found)
+		*found = file;
+	return found ? 0 : -ENOMEM;
 }
 
 void linked_done(struct linked *linked)
 {
-	tdestroy(linked->root, file_free);
+	tdestroy(linked->root, free);
 	linked->root = NULL;
 }

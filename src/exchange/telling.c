@@ -10,6 +10,7 @@
 #include "fs/base/names.h"
 #include "backend/base/array.h"
 #include "backend/base/cleanup.h"
+#include "backend/base/digest.h"
 #include "backend/base/log.h"
 #include "src/user/say.h"
 #include "src/user/stop.h"

@@ -141,9 +141,10 @@ static int compare(const struct transfer *transfer, const struct sum *sum, struc
 	if (r < 0 ||
 	    (found->high == sum->high && found->low == sum->low && found->count == sum->count))
 		return r;
-	log_error("%s differs from %s after the copy: %" PRIu64 " records instead of %" PRIu64,
-		  transfer->to, transfer->from, found->count, sum->count);
-	return -EIO;
+	return log_fail(-EIO,
+			"%s differs from %s after the copy: %" PRIu64
+			" records instead of %" PRIu64,
+			transfer->to, transfer->from, found->count, sum->count);
 }
 
 static int fill(const struct transfer *transfer, struct backend *from,

@@ -12,11 +12,7 @@
  * several names.
  */
 
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "backend/backend.h"
-#include "backend/base/digest.h"
 #include "src/user/progress.h"
 
 struct transfer {

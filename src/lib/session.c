@@ -120,7 +120,7 @@ static int read_rows(struct sessfs *sessfs, const char *session, const char *key
 	if (r == 0)
 		r = lib_view_begin(sessfs, &view);
 	if (r == 0)
-		r = lib_view_rows(&view, &name, fn, arg);
+		r = VIEW_ASK(&view, row_read, name.session, name.key, INT64_MIN, fn, arg);
 	return why_result(r, "the rows cannot be read");
 }
 
@@ -194,7 +194,7 @@ static int view_session(struct view *view, struct bytes session, backend_key_fn 
 		r = fn(arg, session, BYTES(""), NULL);
 	if (r != 0)
 		return MIN(r, 0);
-	return lib_view_keys(view, session, BYTES(""), fn, arg);
+	return VIEW_ASK(view, key_list, session, BYTES(""), fn, arg);
 }
 
 struct searching {
@@ -259,13 +259,13 @@ int sessfs_list_sessions(struct sessfs *sessfs, sessfs_session_fn *fn, void *arg
 	_cleanup_(buf_done) struct buf last = { 0 };
 	struct listing listing = { .fn = fn, .arg = arg, .last = &last };
 	_cleanup_(lib_view_end) struct view view = { 0 };
+	const struct bytes all = { 0 };
 	int r;
 
 	why_begin();
 	r = lib_view_begin(sessfs, &view);
 	if (r == 0)
-		r = lib_view_keys(&view, (struct bytes){ 0 }, (struct bytes){ 0 }, list_session,
-				  &listing);
+		r = VIEW_ASK(&view, key_list, all, all, list_session, &listing);
 	return why_result(r, "the sessions cannot be listed");
 }
 
@@ -406,7 +406,8 @@ static int is_saved(struct sessfs *sessfs, const struct replacing *list, const s
 	int r = lib_view_begin_anew(sessfs, &view);
 
 	if (r == 0)
-		r = lib_view_rows(&view, &list->name, compare_row, &comparing);
+		r = VIEW_ASK(&view, row_read, list->name.session, list->name.key, INT64_MIN,
+			     compare_row, &comparing);
 	if (r < 0 || !comparing.same || comparing.next != list->count)
 		return r;
 	return lib_view_has(&view, beside->session, beside->key);

@@ -47,22 +47,10 @@ int lib_view_change(struct sessfs *sessfs, struct backend_batch *batch, unsigned
 	return sessfs->backend->ops->commit(sessfs->backend, batch, flags | BACKEND_ANYWAY);
 }
 
-int lib_view_rows(struct view *view, const struct name *name, backend_row_fn *fn, void *arg)
-{
-	return view->backend->ops->row_read(view->backend, view->snapshot, name->session, name->key,
-					    INT64_MIN, fn, arg);
-}
-
-int lib_view_keys(struct view *view, struct bytes session, struct bytes key, backend_key_fn *fn,
-		  void *arg)
-{
-	return view->backend->ops->key_list(view->backend, view->snapshot, session, key, fn, arg);
-}
-
 int lib_view_has(struct view *view, struct bytes session, struct bytes key)
 {
 	struct backend_key_stat stat;
-	int r = view->backend->ops->key_stat(view->backend, view->snapshot, session, key, &stat);
+	int r = VIEW_ASK(view, key_stat, session, key, &stat);
 
 	return r == -ENOENT ? 0 : r < 0 ? r : 1;
 }

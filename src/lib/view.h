@@ -29,11 +29,9 @@ int lib_view_begin(struct sessfs *sessfs, struct view *view);
 int lib_view_begin_anew(struct sessfs *sessfs, struct view *view);
 void lib_view_end(struct view *view);
 
-/* The rows of a key, in the order of their indexes. */
-int lib_view_rows(struct view *view, const struct name *name, backend_row_fn *fn, void *arg);
-/* The keys behind one, in the order of sessions and keys. */
-int lib_view_keys(struct view *view, struct bytes session, struct bytes key, backend_key_fn *fn,
-		  void *arg);
+/* Of backend_ops, what reads. */
+#define VIEW_ASK(view, call, ...)                                                                  \
+	(view)->backend->ops->call((view)->backend, (view)->snapshot, __VA_ARGS__)
 /* 1 when the key has rows, or 0. */
 int lib_view_has(struct view *view, struct bytes session, struct bytes key);
 

@@ -22,6 +22,17 @@ static void closedirp(DIR **dir)
 		closedir(*dir);
 }
 
+/* The next process; NULL at the end. */
+static const char *next_process(DIR *proc)
+{
+	const struct dirent *process;
+
+	while (proc && (process = readdir(proc)))
+		if (isdigit((unsigned char)*process->d_name))
+			return process->d_name;
+	return NULL;
+}
+
 /* The descriptors of a process. */
 static DIR *open_fds(const char *pid)
 {
@@ -41,15 +52,14 @@ static const char *next_fd(DIR *fds, char target[PATH_MAX])
 	return fd ? fd->d_name : NULL;
 }
 
-/* The first number that a file of /proc has about a process in lines of this format, or if wanted
- * is not negative, the one that equals it; -1: none. */
+/* As holders_number(), from a file of the process, or of a thread: PID/task/TID. */
 static long long number_in(const char *pid, const char *file, const char *format, long long wanted)
 {
 	_cleanup_(fclosep) FILE *lines = NULL;
-	char path[64], line[PATH_MAX + 128];
+	char path[96], line[PATH_MAX + 128];
 	long long number;
 
-	snprintf(path, sizeof(path), "/proc/%.20s/%.30s", pid, file);
+	snprintf(path, sizeof(path), "/proc/%.48s/%.30s", pid, file);
 	lines = fopen(path, "re");
 	while (lines && fgets(line, sizeof(line), lines))
 		if (sscanf(line, format, &number) == 1 && (wanted < 0 || number == wanted))
@@ -57,7 +67,7 @@ static long long number_in(const char *pid, const char *file, const char *format
 	return -1;
 }
 
-static long long number_of_fd(const char *pid, const char *fd, const char *format, long long wanted)
+long long holders_number(const char *pid, const char *fd, const char *format, long long wanted)
 {
 	char file[32];
 
@@ -68,7 +78,7 @@ static long long number_of_fd(const char *pid, const char *fd, const char *forma
 /* The connection that a descriptor of /dev/fuse serves; -1 when the kernel does not say. */
 static long connection_of(const char *pid, const char *fd)
 {
-	return (long)number_of_fd(pid, fd, "fuse_connection: %lld", -1);
+	return (long)holders_number(pid, fd, "fuse_connection: %lld", -1);
 }
 
 /* Among the words that a process was started with. */
@@ -128,19 +138,17 @@ static int serves(const char *pid, const struct mount_entry *entry)
 long holders_daemon(const struct mount_entry *entry)
 {
 	_cleanup_(closedirp) DIR *proc = opendir("/proc");
-	const struct dirent *process;
+	const char *pid;
 	long daemon = 0;
 	int surest = 0;
 
-	while (proc && surest < 2 && (process = readdir(proc))) {
-		int sure = isdigit((unsigned char)*process->d_name) ?
-				   serves(process->d_name, entry) :
-				   0;
+	while (surest < 2 && (pid = next_process(proc))) {
+		int sure = serves(pid, entry);
 
 		if (sure <= surest)
 			continue;
 		surest = sure;
-		daemon = atol(process->d_name);
+		daemon = atol(pid);
 	}
 	return daemon;
 }
@@ -175,8 +183,8 @@ static int visit_owned(const char *pid, long device, holders_fn *fn, void *arg)
 
 	while ((fd = next_fd(fds, target))) {
 		/* The lock that makes its process the owner of a store. */
-		if (number_of_fd(pid, fd, "lock: %*s OFDLCK %*s %*s %*s %*s %lld",
-				 BACKEND_OWNER_BYTE) < 0 ||
+		if (holders_number(pid, fd, "lock: %*s OFDLCK %*s %*s %*s %*s %lld",
+				   BACKEND_OWNER_BYTE) < 0 ||
 		    fstatat(dirfd(fds), fd, &st, 0) < 0)
 			continue;
 		owner.store = target;
@@ -190,15 +198,14 @@ static int visit_owned(const char *pid, long device, holders_fn *fn, void *arg)
 int holders_each(holders_fn *fn, void *arg)
 {
 	_cleanup_(closedirp) DIR *proc = opendir("/proc");
-	const struct dirent *process;
+	const char *pid;
 	int r = 0;
 
-	while (r == 0 && proc && (process = readdir(proc))) {
-		long device =
-			isdigit((unsigned char)*process->d_name) ? served_by(process->d_name) : -1;
+	while (r == 0 && (pid = next_process(proc))) {
+		long device = served_by(pid);
 
 		if (device >= 0)
-			r = visit_owned(process->d_name, device, fn, arg);
+			r = visit_owned(pid, device, fn, arg);
 	}
 	return r;
 }
@@ -240,7 +247,7 @@ static bool has_open(const char *pid, const struct mount_entry *entry)
 	const char *fd;
 
 	while ((fd = next_fd(fds, target)))
-		if (number_of_fd(pid, fd, "mnt_id: %lld", entry->id) >= 0)
+		if (holders_number(pid, fd, "mnt_id: %lld", entry->id) >= 0)
 			return true;
 	return false;
 }
@@ -260,19 +267,17 @@ static const char *what_it_does(const char *pid, const struct mount_entry *entry
 int holders_tell(const struct mount_entry *entry, struct buf *words)
 {
 	_cleanup_(closedirp) DIR *proc = opendir("/proc");
-	const struct dirent *process;
 	char name[HOLDERS_NAME];
+	const char *pid;
 	unsigned count = 0;
 	int r = 0;
 
-	while (r == 0 && proc && (process = readdir(proc))) {
-		long pid = atol(process->d_name);
-		const char *what =
-			pid > 0 && pid != getpid() ? what_it_does(process->d_name, entry) : NULL;
+	while (r == 0 && (pid = next_process(proc))) {
+		const char *what = atol(pid) != getpid() ? what_it_does(pid, entry) : NULL;
 
 		if (what && count++ < TOLD)
-			r = buf_printf(words, "%s%s (%ld) %s", words->size ? ", " : "",
-				       holders_name(pid, name), pid, what);
+			r = buf_printf(words, "%s%s (%s) %s", words->size ? ", " : "",
+				       holders_name(atol(pid), name), pid, what);
 	}
 	if (r == 0 && count > TOLD)
 		r = buf_printf(words, " and %u more", count - TOLD);
@@ -295,15 +300,12 @@ int holders_tell_below(const char *path, struct buf *words)
 {
 	_cleanup_(closedirp) DIR *proc = opendir("/proc");
 	char target[PATH_MAX], name[HOLDERS_NAME];
-	const struct dirent *process;
+	const char *pid;
 	int r = 0;
 
-	while (r == 0 && proc && !words->size && (process = readdir(proc))) {
-		long pid = atol(process->d_name);
-
-		if (pid > 0 && pid != getpid() && has_below(process->d_name, path, target))
-			r = buf_printf(words, "%s (process %ld) has %s open",
-				       holders_name(pid, name), pid, target);
-	}
+	while (r == 0 && !words->size && (pid = next_process(proc)))
+		if (atol(pid) != getpid() && has_below(pid, path, target))
+			r = buf_printf(words, "%s (process %s) has %s open",
+				       holders_name(atol(pid), name), pid, target);
 	return r;
 }

@@ -27,6 +27,10 @@ struct holders_owner {
 typedef int holders_fn(void *arg, const struct holders_owner *owner);
 int holders_each(holders_fn *fn, void *arg);
 
+/* The first number that /proc has about a descriptor of a process in lines of this format, or if
+ * wanted is not negative, the one that equals it; -1: none. */
+long long holders_number(const char *pid, const char *fd, const char *format, long long wanted);
+
 /* The command name of a process, or "a process". */
 enum { HOLDERS_NAME = 32 };
 const char *holders_name(long pid, char name[HOLDERS_NAME]);

@@ -17,14 +17,13 @@
 #include "backend/base/buf.h"
 #include "backend/base/cleanup.h"
 #include "backend/base/descriptor.h"
+#include "src/mounts/holders.h"
 
 int mounts_absolute_unasked(const char *path, char **ret_path)
 {
 	_cleanup_(freep) char *copy = bytes_dup(bytes_str(path));
 	_cleanup_(freep) char *parent = NULL;
-	_cleanup_(buf_done) struct buf whole = { 0 };
 	char *slash, *last;
-	int r;
 
 	if (!copy)
 		return -ENOMEM;
@@ -39,11 +38,8 @@ int mounts_absolute_unasked(const char *path, char **ret_path)
 	parent = realpath(!slash ? "." : slash == copy ? "/" : copy, NULL);
 	if (!parent)
 		return -errno;
-	r = buf_printf(&whole, "%s/%s", strcmp(parent, "/") == 0 ? "" : parent, last);
-	if (r < 0)
-		return r;
-	*ret_path = steal_ptr(whole.data);
-	return 0;
+	*ret_path = str_printf("%s/%s", strcmp(parent, "/") == 0 ? "" : parent, last);
+	return *ret_path ? 0 : -ENOMEM;
 }
 
 int mounts_absolute(const char *path, char **ret_path)
@@ -302,16 +298,10 @@ int mounts_end(const char *path, bool lazily, char **ret_why)
 /* The number that the kernel gives to the mount that a descriptor is on. */
 static int mount_id(int fd)
 {
-	_cleanup_(fclosep) FILE *info = NULL;
-	char name[64], line[256];
-	int id;
+	char number[16];
 
-	snprintf(name, sizeof(name), "/proc/self/fdinfo/%d", fd);
-	info = fopen(name, "re");
-	while (info && fgets(line, sizeof(line), info))
-		if (sscanf(line, "mnt_id: %d", &id) == 1)
-			return id;
-	return -1;
+	snprintf(number, sizeof(number), "%d", fd);
+	return (int)holders_number("self", number, "mnt_id: %lld", -1);
 }
 
 /* Whether the mount that the descriptor was opened on is what the path leads to. */
@@ -392,38 +382,28 @@ bool mounts_same(const void *known, const struct mount_entry *entry)
 		other_st.st_dev == st.st_dev && other_st.st_ino == st.st_ino);
 }
 
-struct showing {
-	dev_t device;
-	const char *name; /* as in the table; NULL: a path, which may have several names */
-	struct stat store;
-};
-
-static int compare_store(void *arg, const struct mount_entry *entry)
-{
-	const struct showing *showing = arg;
-	struct stat st;
-
-	if (entry->device != minor(showing->device) || strcmp(entry->type, MOUNTS_TYPE) != 0)
-		return 0;
-	if (showing->name)
-		return strcmp(entry->source, showing->name) == 0;
-	return stat(entry->source, &st) == 0 && st.st_dev == showing->store.st_dev &&
-	       st.st_ino == showing->store.st_ino;
-}
-
 bool mounts_shows(dev_t device, const char *store)
 {
+	_cleanup_(mount_entry_done) struct mount_entry entry = { 0 };
 	_cleanup_(freep) char *name = NULL;
-	struct showing showing = { .device = device };
-	int r;
+	struct mount_entry known = { .device = minor(device), .source = (char *)(uintptr_t)store };
+	struct stat st;
 
-	if (backend_has_path(store))
-		r = stat(store, &showing.store);
-	else
-		r = backend_name(store, &name, NULL);
-	showing.name = name;
+	if (backend_has_path(store) ? stat(store, &st) < 0 : backend_name(store, &name, NULL) < 0)
+		return false;
+	if (name)
+		known.source = name;
 	/* A filesystem without a device has 0 as the major number. */
-	return major(device) == 0 && r == 0 && mounts_each(compare_store, &showing) > 0;
+	return major(device) == 0 && known.device && mounts_last(mounts_same, &known, &entry) == 0;
+}
+
+bool mounts_is_believed(const struct mount_entry *entry)
+{
+	struct stat st;
+
+	return entry->user == 0 || entry->user == geteuid() ||
+	       (backend_has_path(entry->source) && stat(entry->source, &st) == 0 &&
+		st.st_uid == entry->user);
 }
 
 static bool has_device(const void *device, const struct mount_entry *entry)

@@ -80,6 +80,10 @@ bool mounts_same(const void *known, const struct mount_entry *entry);
  * matter where it is mounted, or by which path the store was named. */
 bool mounts_shows(dev_t device, const char *store);
 
+/* The user that has mounted something can give it the name of any store, so trust only root,
+ * ourselves, and the owner of the store, which may do anything with the store anyway. */
+bool mounts_is_believed(const struct mount_entry *entry);
+
 /* Abort the connection with this number (struct mount_entry, device): the mount stays, and answers
  * ENOTCONN.  0; -EPERM when only root can; another -errno. */
 int mounts_abort(unsigned device);

@@ -11,6 +11,7 @@
 
 #include "backend/base/buf.h"
 #include "backend/base/cleanup.h"
+#include "backend/base/descriptor.h"
 
 enum { LINKS_MAX = 40 };
 
@@ -46,26 +47,21 @@ static bool is_ours(uid_t uid)
 static uid_t overflow_uid(void)
 {
 	enum { USUAL = 65534 };
-	FILE *file = fopen("/proc/sys/kernel/overflowuid", "re");
+	_cleanup_(fclosep) FILE *file = fopen("/proc/sys/kernel/overflowuid", "re");
 	unsigned uid;
-	int found = file ? fscanf(file, "%u", &uid) : 0;
 
-	if (file)
-		fclose(file);
-	return found == 1 ? uid : USUAL;
+	return file && fscanf(file, "%u", &uid) == 1 ? uid : USUAL;
 }
 
 /* A line of the map is: first here, first outside, how many. */
 static bool has_number(uid_t uid)
 {
-	FILE *map = fopen("/proc/self/uid_map", "re");
+	_cleanup_(fclosep) FILE *map = fopen("/proc/self/uid_map", "re");
 	unsigned long first, count;
 	bool found = !map;
 
 	while (!found && map && fscanf(map, "%lu %*u %lu", &first, &count) == 2)
 		found = uid >= first && uid - first < count;
-	if (map)
-		fclose(map);
 	return found;
 }
 

@@ -6,8 +6,8 @@
  */
 #include <ctype.h>
 #include <errno.h>
+#include <search.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "fs/api/text.h"
 #include "fs/base/packed.h"
@@ -36,7 +36,7 @@ struct place {
 struct chosen {
 	double score;
 	int64_t item;
-	size_t place;
+	const struct place *place;
 };
 
 struct asking {
@@ -46,10 +46,7 @@ struct asking {
 	void *arg;
 	struct found *found;
 	size_t count, room;
-	struct place *places;
-	size_t place_count, place_room;
-	size_t *slots; /* place of each id, + 1: a hash table of slot_count, a power of two */
-	size_t slot_count;
+	void *places; /* of tsearch(3) */
 	struct chosen *chosen;
 	size_t chosen_count, chosen_room;
 };
@@ -157,47 +154,39 @@ static int read_place(struct asking *asking, struct place *place)
 	return 0;
 }
 
-/* The slot of an id, or the free one that it would get. */
-static size_t *slot_of(const struct asking *asking, int64_t id)
+static int compare_places(const void *a, const void *b)
 {
-	size_t at = ((uint64_t)id * 0x9e3779b97f4a7c15u >> 20) & (asking->slot_count - 1);
+	const struct place *one = a, *other = b;
 
-	while (asking->slots[at] && asking->places[asking->slots[at] - 1].id != id)
-		at = (at + 1) & (asking->slot_count - 1);
-	return &asking->slots[at];
+	return (one->id > other->id) - (one->id < other->id);
 }
 
-static int grow_slots(struct asking *asking)
+static void place_free(void *node)
 {
-	size_t count = asking->slot_count ? asking->slot_count * 2 : 1024;
-	size_t *slots = calloc(count, sizeof(*slots));
+	struct place *place = node;
 
-	if (!slots)
-		return -ENOMEM;
-	free(asking->slots);
-	asking->slots = slots;
-	asking->slot_count = count;
-	for (size_t i = 0; i < asking->place_count; i++)
-		*slot_of(asking, asking->places[i].id) = i + 1;
-	return 0;
+	free(place->session);
+	free(place->key);
+	free(place);
 }
 
-static int find_place(struct asking *asking, int64_t id, size_t *ret_place)
+/* Each is read once. */
+static int find_place(struct asking *asking, int64_t id, const struct place **ret_place)
 {
-	size_t *slot;
+	const struct place wanted = { .id = id };
+	struct place **found = tfind(&wanted, &asking->places, compare_places);
+	struct place *place = found ? *found : calloc(1, sizeof(*place));
 
-	if ((asking->place_count * 2 >= asking->slot_count && grow_slots(asking) < 0) ||
-	    ARRAY_ROOM(asking->places, asking->place_count, asking->place_room) < 0)
-		return -ENOMEM;
-	slot = slot_of(asking, id);
-	if (*slot) {
-		*ret_place = *slot - 1;
+	*ret_place = place;
+	if (found)
 		return 0;
-	}
-	*ret_place = asking->place_count++;
-	*slot = asking->place_count;
-	asking->places[*ret_place] = (struct place){ .id = id };
-	return read_place(asking, &asking->places[*ret_place]);
+	if (!place)
+		return -ENOMEM;
+	*place = wanted;
+	if (tsearch(place, &asking->places, compare_places))
+		return read_place(asking, place);
+	free(place);
+	return -ENOMEM;
 }
 
 static int choose(struct asking *asking, const struct found *found)
@@ -218,9 +207,10 @@ static int choose(struct asking *asking, const struct found *found)
 		return 0;
 	chosen.item = rows_column(&index->rows, text, 1);
 	r = find_place(asking, rows_column(&index->rows, text, 0), &chosen.place);
-	if (r == 0 && asking->places[chosen.place].wanted)
-		r = ARRAY_ROOM(asking->chosen, asking->chosen_count, asking->chosen_room);
-	if (r == 0 && asking->places[chosen.place].wanted)
+	if (r < 0 || !chosen.place->wanted)
+		return r;
+	r = ARRAY_ROOM(asking->chosen, asking->chosen_count, asking->chosen_room);
+	if (r == 0)
 		asking->chosen[asking->chosen_count++] = chosen;
 	return r;
 }
@@ -272,7 +262,7 @@ static int on_row(void *arg, int64_t index, struct backend_times times, struct b
 {
 	struct telling *telling = arg;
 	struct asking *asking = telling->asking;
-	const struct place *place = &asking->places[telling->chosen->place];
+	const struct place *place = telling->chosen->place;
 	const struct search_hit hit = {
 		.session = session_of(place),
 		.key = key_of(place),
@@ -301,19 +291,17 @@ static int on_line(void *arg, int64_t index, struct bytes line)
 
 static int hit_report(struct asking *asking, const struct chosen *chosen)
 {
-	const struct place *place = &asking->places[chosen->place];
+	const struct place *place = chosen->place;
 	struct backend *backend = asking->index->backend;
 	struct telling telling = { .asking = asking, .chosen = chosen };
 	const struct backend_node node = { .ino = place->ino };
 	int r;
 
-	if (place->kind == BACKEND_ORDINARY) {
+	if (place->kind == BACKEND_ORDINARY)
 		r = packed_read(backend, asking->index->snapshot, &node, on_line, &telling);
-		return r < 0 ? r : telling.result;
-	}
-	r = backend_row_read_times(backend, asking->index->snapshot, session_of(place),
-				   key_of(place), chosen->item, false, 1, on_row, &telling);
-
+	else
+		r = backend_row_read_times(backend, asking->index->snapshot, session_of(place),
+					   key_of(place), chosen->item, false, 1, on_row, &telling);
 	return r < 0 ? r : telling.result;
 }
 
@@ -327,12 +315,7 @@ int search_ask(struct index *index, const struct search_question *question, sear
 		index_release(index);
 	for (size_t i = 0; r == 0 && i < asking.chosen_count; i++)
 		r = stop_wanted() ? -EINTR : hit_report(&asking, &asking.chosen[i]);
-	for (size_t i = 0; i < asking.place_count; i++) {
-		free(asking.places[i].session);
-		free(asking.places[i].key);
-	}
-	free(asking.slots);
-	free(asking.places);
+	tdestroy(asking.places, place_free);
 	free(asking.chosen);
 	free(asking.found);
 	return MIN(r, 0);

@@ -131,7 +131,6 @@ int index_anew(struct index *index)
 /* Also when a signal comes. */
 static int lock_file(const struct index *index)
 {
-
 	while (flock(index->fd, LOCK_EX | LOCK_NB) < 0) {
 		if (errno != EWOULDBLOCK && errno != EINTR)
 			return -errno;

@@ -4,7 +4,6 @@
  * of each list the index of its last row.
  */
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "fs/api/text.h"
@@ -153,86 +152,25 @@ static int read_key(struct updating *updating, struct bytes session, struct byte
 	return r < 0 && r != -ENOENT ? r : set_key(updating, generation, &stat);
 }
 
-/* 1: the last row has changed. */
+/* 1: the last row has changed.  *ret_adds: and it has another number, so the list has grown. */
 static int has_grown(struct updating *updating, const struct backend_node *node,
-		     const struct known *known)
+		     const struct known *known, bool *ret_adds)
 {
 	struct backend *backend = updating->walk.backend;
 	struct backend_key_stat stat;
 	int r;
 
+	*ret_adds = false;
 	if (node->kind != BACKEND_LIST)
 		return 0;
 	r = backend->ops->key_stat(backend, updating->walk.snapshot, node->session, node->key,
 				   &stat);
 	if (r < 0)
 		return r == -ENOENT ? known->rows : r;
+	*ret_adds = known->rows && stat.last > known->last;
 	return !known->rows || stat.last != known->last || stat.created != known->created ||
 	       stat.updated != known->updated;
 }
-
-/* A list whose last row has changed, but not its number, has not grown. */
-static bool goes_on(struct updating *updating, const struct backend_node *node,
-		    const struct known *known)
-{
-	struct backend *backend = updating->walk.backend;
-	struct backend_key_stat stat;
-
-	return known->rows && known->last < INT64_MAX &&
-	       backend->ops->key_stat(backend, updating->walk.snapshot, node->session, node->key,
-				      &stat) == 0 &&
-	       stat.last > known->last;
-}
-
-static bool is_of_interest(const struct backend_node *node)
-{
-	return node->session.data && node->key.data && node->nlink &&
-	       (node->kind == BACKEND_SINGLE || node->kind == BACKEND_LIST);
-}
-
-static int on_node(void *arg, const struct backend_node *node)
-{
-	struct updating *updating = arg;
-	struct known known;
-	bool waits, adds = false;
-	int r;
-
-	if (!is_of_interest(node))
-		return 0;
-	if (stop_wanted())
-		return -EINTR;
-	waits = walk_is_waiting(&updating->walk, node->session, node->key);
-	r = find_known(updating, node, &known);
-	if (r == 0 && known.same && !waits) {
-		r = has_grown(updating, node, &known);
-		if (r <= 0) {
-			updating->seen += r == 0;
-			return r;
-		}
-		adds = goes_on(updating, node, &known);
-		r = 0;
-	}
-	if (r < 0)
-		return r;
-	if (walk_is_late(&updating->walk))
-		return 1;
-	updating->key = known.id;
-	if (known.id && !adds)
-		r = drop_key(updating, known.id);
-	/* Until all of it is read, the key has the generation -1, so that after an interruption it
-	 * is read anew. */
-	if (r == 0 && adds)
-		r = set_key(updating, -1, NULL);
-	else if (r == 0)
-		r = add_key(updating, node->ino, node->session, node->key, node->kind);
-	if (r == 0)
-		r = read_key(updating, node->session, node->key, adds ? known.last + 1 : INT64_MIN,
-			     waits ? -1 : (int64_t)node->generation);
-	updating->seen += r == 0;
-	return r;
-}
-
-/* ---- Packed transcripts ---- */
 
 static int on_line(void *arg, int64_t index, struct bytes line)
 {
@@ -254,30 +192,63 @@ static int read_packed(struct updating *updating, const struct backend_node *nod
 	return r < 0 ? r : set_key(updating, (int64_t)node->generation, NULL);
 }
 
-static int on_packed(void *arg, struct bytes path, const struct backend_node *node)
+/* Of interest, or packed.  waits: a change of another program does. */
+static int update_file(struct updating *updating, const struct backend_node *node, bool waits)
 {
-	struct updating *updating = arg;
 	struct known known;
-	int r;
+	bool adds = false;
+	int r = stop_wanted() ? -EINTR : find_known(updating, node, &known);
 
-	(void)path;
-	if (stop_wanted())
-		return -EINTR;
-	r = find_known(updating, node, &known);
-	if (r == 0 && known.same) {
-		updating->seen++;
-		return 0;
+	if (r == 0 && known.same && !waits) {
+		r = has_grown(updating, node, &known, &adds);
+		if (r <= 0) {
+			updating->seen += r == 0;
+			return r;
+		}
+		r = 0;
 	}
-	if (r == 0 && walk_is_late(&updating->walk))
+	if (r < 0)
+		return r;
+	if (walk_is_late(&updating->walk))
 		return 1;
-	if (r == 0 && known.id)
+	updating->key = known.id;
+	if (known.id && !adds)
 		r = drop_key(updating, known.id);
-	if (r == 0)
-		r = add_key(updating, node->ino, node->session, node->key, BACKEND_ORDINARY);
-	if (r == 0)
+	/* Until all of it is read, the key has the generation -1, so that after an interruption it
+	 * is read anew. */
+	if (r == 0 && adds)
+		r = set_key(updating, -1, NULL);
+	else if (r == 0)
+		r = add_key(updating, node->ino, node->session, node->key, node->kind);
+	if (r == 0 && node->kind == BACKEND_ORDINARY)
 		r = read_packed(updating, node);
+	else if (r == 0)
+		r = read_key(updating, node->session, node->key, adds ? known.last + 1 : INT64_MIN,
+			     waits ? -1 : (int64_t)node->generation);
 	updating->seen += r == 0;
 	return r;
+}
+
+static bool is_of_interest(const struct backend_node *node)
+{
+	return node->session.data && node->key.data && node->nlink &&
+	       (node->kind == BACKEND_SINGLE || node->kind == BACKEND_LIST);
+}
+
+static int on_node(void *arg, const struct backend_node *node)
+{
+	struct updating *updating = arg;
+
+	return !is_of_interest(node) ?
+		       0 :
+		       update_file(updating, node,
+				   walk_is_waiting(&updating->walk, node->session, node->key));
+}
+
+static int on_packed(void *arg, struct bytes path, const struct backend_node *node)
+{
+	(void)path;
+	return update_file(arg, node, false);
 }
 
 /* ---- What other programs have changed ---- */

@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "backend/base/array.h"
 #include "backend/base/tick.h"

@@ -38,7 +38,6 @@
 
 #include "src/store/way.h"
 #include "backend/base/array.h"
-#include "backend/base/cleanup.h"
 #include "src/mounts/mounts.h"
 #include "src/user/stop.h"
 #include "src/mounts/trust.h"
@@ -57,13 +56,11 @@ static int refuse_memory(const char *store, char **ret_why)
 			   "a store in memory exists only in its mount; use the files there");
 }
 
-/* The name that mounts have for the store. */
-static int store_name(const char *store, unsigned flags, char **ret_name, char **ret_why)
+int access_name(const char *store, bool writes, char **ret_name, char **ret_why)
 {
-	bool judge = flags & (ACCESS_WRITE | ACCESS_FOLLOW) && backend_has_path(store);
 	int r = refuse_memory(store, ret_why);
 
-	if (r == 0 && judge)
+	if (r == 0 && writes && backend_has_path(store))
 		r = trust_path(store, TRUST_STORE, ret_why);
 	return r < 0 ? r : mounts_store(store, ret_name, ret_why);
 }
@@ -102,7 +99,7 @@ int access_open(const char *store, unsigned flags, const struct options *options
 	*ret_why = NULL;
 	if (!access)
 		return -ENOMEM;
-	r = store_name(store, flags, &name, ret_why);
+	r = access_name(store, flags & (ACCESS_WRITE | ACCESS_FOLLOW), &name, ret_why);
 	/* A URL has more in it than its name. */
 	if (r == 0)
 		r = open_patiently(access, backend_has_path(store) ? name : store, name, flags,
@@ -125,7 +122,7 @@ static int settle_mounted(const char *name, char **ret_why)
 
 	if (r < 0)
 		return r == -ENOENT ? -ENOTCONN : r;
-	r = access_mount_settle(&access);
+	r = access.way->sync(&access);
 	access.way->close(&access);
 	return r < 0 ? str_explain(ret_why, r, "the mount of %s cannot write its pending data: %s",
 				   name, strerror(-r)) :
@@ -138,7 +135,7 @@ int access_settle(const char *store, char **ret_why)
 	int r;
 
 	*ret_why = NULL;
-	r = store_name(store, 0, &name, ret_why);
+	r = access_name(store, false, &name, ret_why);
 	if (r < 0 || (backend_has_path(store) && !backend_is_owned(name)))
 		return r;
 	r = settle_mounted(name, ret_why);
@@ -230,7 +227,8 @@ void access_forget_dir(struct access *access, const char *path)
 	chain_cut(access, size);
 }
 
-/* Add a directory at the chain's end; for the root, name is empty. */
+/* Add a directory at the chain's end; for the root, name is empty.  With place(), the name is a
+ * path as far as its directory. */
 static int chain_add(struct access *access, struct bytes name)
 {
 	struct access_chain *chain = &access->chain;
@@ -245,8 +243,10 @@ static int chain_add(struct access *access, struct bytes name)
 	if (r == 0)
 		r = buf_append_bytes(&chain->path, name);
 	dir = r == 0 ? calloc(1, sizeof(*dir)) : NULL;
-	r = dir ? access->way->step(access, last ? &last->place : NULL, name, &dir->place) :
-		  -ENOMEM;
+	if (dir && access->way->step)
+		r = access->way->step(access, last ? &last->place : NULL, name, &dir->place);
+	else
+		r = dir ? access->way->place(access, name.data, &dir->place) : -ENOMEM;
 	if (r < 0) {
 		free(dir);
 		chain->path.size = last ? last->size : 0;
@@ -289,29 +289,13 @@ static int chain_lead(struct access *access, const char *path, size_t size)
 /* The same for a way that has place() instead of step(): the chain is that directory alone. */
 static int chain_lead_at_once(struct access *access, const char *path, size_t size)
 {
-	struct access_chain *chain = &access->chain;
-	struct access_dir *dir;
-	int r;
+	const struct access_chain *chain = &access->chain;
 
 	if (access->is_folder && chain->count && chain->path.size == size &&
 	    (!size || memcmp(chain->path.data, path, size) == 0))
 		return 0;
 	chain_done(access);
-	dir = calloc(1, sizeof(*dir));
-	r = dir && ARRAY_ROOM(chain->dirs, chain->count, chain->room) == 0 ?
-		    buf_append(&chain->path, path, size) :
-		    -ENOMEM;
-	if (r == 0)
-		r = access->way->place(access, path, &dir->place);
-	if (r < 0) {
-		free(dir);
-		chain->path.size = 0;
-		return r;
-	}
-	dir->users = 1;
-	dir->size = size;
-	chain->dirs[chain->count++] = dir;
-	return 0;
+	return chain_add(access, bytes_make(path, size));
 }
 
 void access_target_done(struct access_target *target)
@@ -386,8 +370,5 @@ int access_order(struct access *access, struct bytes order)
 int access_list(struct access *access, const char *path, bool with_stat, access_entry_fn *fn,
 		void *arg)
 {
-	_cleanup_(access_target_done) struct access_target target = { 0 };
-	int r = access_target_find(access, path, &target);
-
-	return r < 0 ? r : access->way->list(&target.place, with_stat, fn, arg);
+	return ACCESS_AT(access, path, list, with_stat, fn, arg);
 }

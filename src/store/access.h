@@ -58,6 +58,10 @@ static inline void access_closep(struct access **access)
 	access_close(*access);
 }
 
+/* The name that mounts have for a store, unless it is in memory; one that is to be written must not
+ * be one to which another user leads us.  0, or -errno and a sentence. */
+int access_name(const char *store, bool writes, char **ret_name, char **ret_why);
+
 /* Have everything that was answered before the call put into the store's file, if it is mounted.
  * -ENOTCONN: the mount is out of reach; it does so by itself, within half a second. */
 int access_settle(const char *store, char **ret_why);
@@ -140,8 +144,8 @@ int access_file_date(struct access_file *file, const struct timespec *other);
 /* What comes next, at most size bytes, put into data; 0 bytes are the end. */
 int access_file_read(struct access_file *file, size_t size, struct buf *data);
 /* What comes next in a file that never ends, a stream of events (fs/api/events.h), whose path has
- * such a question as its name: nothing, when there was nothing for so many milliseconds. */
-int access_file_next(struct access_file *file, size_t size, int milliseconds, struct buf *data);
+ * such a question as its name: nothing, when there was nothing for a while. */
+int access_file_next(struct access_file *file, struct buf *data);
 /* Read on at another offset. */
 void access_file_seek(struct access_file *file, uint64_t offset);
 /* As lseek(2) has it with SEEK_DATA and SEEK_HOLE, without moving; -ENXIO also where that is not

@@ -10,7 +10,6 @@
 #include <stdio.h>
 
 #include "src/store/way.h"
-#include "backend/base/cleanup.h"
 
 enum { TEMPORARIES = 100 }; /* names to try */
 
@@ -79,53 +78,32 @@ int access_link(struct access *access, const char *path, const char *to, bool re
 
 int access_read_link(struct access *access, const char *path, struct buf *link)
 {
-	_cleanup_(access_target_done) struct access_target target = { 0 };
-	int r = access_target_find(access, path, &target);
-
-	return r < 0 ? r : access->way->read_link(&target.place, link);
+	return ACCESS_AT(access, path, read_link, link);
 }
 
 int access_set_attr(struct access *access, const char *path, const struct stat *st, unsigned mask)
 {
-	_cleanup_(access_target_done) struct access_target target = { 0 };
-	int r = access_target_find(access, path, &target);
-
-	return r < 0 ? r : access->way->set_attr(&target.place, st, mask);
+	return ACCESS_AT(access, path, set_attr, st, mask);
 }
 
 int access_list_xattr(struct access *access, const char *path, struct buf *names)
 {
-	_cleanup_(access_target_done) struct access_target target = { 0 };
-	int r = access_target_find(access, path, &target);
-
-	return r < 0 ? r : access->way->list_xattr(&target.place, names);
+	return ACCESS_AT(access, path, list_xattr, names);
 }
 
 int access_get_xattr(struct access *access, const char *path, const char *name, struct buf *value)
 {
-	_cleanup_(access_target_done) struct access_target target = { 0 };
-	int r = access_target_find(access, path, &target);
-
-	return r < 0 ? r : access->way->get_xattr(&target.place, name, value);
-}
-
-static int set_xattr(struct access *access, const char *path, const char *name,
-		     const struct bytes *value)
-{
-	_cleanup_(access_target_done) struct access_target target = { 0 };
-	int r = access_target_find(access, path, &target);
-
-	return r < 0 ? r : access->way->set_xattr(&target.place, name, value);
+	return ACCESS_AT(access, path, get_xattr, name, value);
 }
 
 int access_set_xattr(struct access *access, const char *path, const char *name, struct bytes value)
 {
-	return set_xattr(access, path, name, &value);
+	return ACCESS_AT(access, path, set_xattr, name, &value);
 }
 
 int access_remove_xattr(struct access *access, const char *path, const char *name)
 {
-	return set_xattr(access, path, name, NULL);
+	return ACCESS_AT(access, path, set_xattr, name, NULL);
 }
 
 int access_sync(struct access *access)

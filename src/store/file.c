@@ -20,7 +20,6 @@
 
 #include "fs/base/dates.h"
 #include "src/store/way.h"
-#include "backend/base/cleanup.h"
 #include "backend/base/moment.h"
 #include "src/user/stop.h"
 
@@ -230,9 +229,13 @@ int access_file_read(struct access_file *file, size_t size, struct buf *data)
 	return 0;
 }
 
-int access_file_next(struct access_file *file, size_t size, int milliseconds, struct buf *data)
+int access_file_next(struct access_file *file, struct buf *data)
 {
-	int r = file->access->way->next(file, size, milliseconds, data);
+	enum {
+		BLOCK = 64 * 1024,
+		WAIT = 250, /* milliseconds between two checks that the output still has a reader */
+	};
+	int r = file->access->way->next(file, BLOCK, WAIT, data);
 
 	return r == -EINTR && !stop_wanted() ? 0 : r;
 }
@@ -336,7 +339,7 @@ int access_file_compact(struct access_file *file, struct buf *version)
 		r = done == 1 ? 0 : done < 0 ? (int)done : -EIO;
 	}
 	if (r == 0)
-		r = way->publish(file);
+		r = way->settle(file, true);
 	if (r == 0)
 		r = way->tell(file, "user.sessfs.version", version);
 	way->drop(file);

@@ -3,10 +3,8 @@
  * Through the mount.
  *
  * The table of mounts says which path shows a store, but anybody may mount a filesystem that claims
- * to: fusermount3 lets users give it any name.  So a mount is trusted only when it was made by
- * root, by us, or by the owner of the store, and the owner may do anything with the
- * store anyway.  Even then another process answers, so no path leads out of the mount: symbolic
- * links are not followed, and other mounts not entered.
+ * to (mounts_is_believed()).  Even where that is believed, another process answers, so no path
+ * leads out of the mount: symbolic links are not followed, and other mounts not entered.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -26,12 +24,20 @@
 #include "fs/api/tree.h"
 #include "src/store/way.h"
 #include "backend/base/array.h"
-#include "backend/base/cleanup.h"
 #include "src/mounts/mounts.h"
 
 static int failed(void)
 {
 	return errno ? -errno : -EIO;
+}
+
+/* What a call has put behind the bytes that are there, or -1. */
+static int took(struct buf *buf, ssize_t size)
+{
+	if (size < 0)
+		return failed();
+	buf->size += (size_t)size;
+	return 0;
 }
 
 static int open_beneath(const struct access *access, int dir, const char *path, uint64_t flags,
@@ -241,10 +247,7 @@ static int mount_next(struct access_file *file, size_t size, int milliseconds, s
 	if (poll(&ready, 1, milliseconds) < 0)
 		return failed();
 	done = read(file->fd, data->data + data->size, size);
-	if (done < 0)
-		return errno == EAGAIN ? 0 : failed();
-	data->size += (size_t)done;
-	return 0;
+	return done < 0 && errno == EAGAIN ? 0 : took(data, done);
 }
 
 static ssize_t mount_write(struct access_file *file, struct bytes data)
@@ -330,16 +333,11 @@ static int mount_link(const struct access_place *from, const struct access_place
 
 static int mount_read_link(const struct access_place *place, struct buf *target)
 {
-	ssize_t size;
 	int r = buf_reserve(target, PATH_MAX);
 
-	if (r < 0)
-		return r;
-	size = readlinkat(place->fd, place->name, target->data + target->size, PATH_MAX);
-	if (size < 0)
-		return failed();
-	target->size += (size_t)size;
-	return 0;
+	return r < 0 ? r :
+		       took(target, readlinkat(place->fd, place->name, target->data + target->size,
+					       PATH_MAX));
 }
 
 /* The calls for attributes take no directory. */
@@ -352,32 +350,21 @@ static char *through_proc(const struct access_place *place, char path[PATH_MAX])
 static int mount_list_xattr(const struct access_place *place, struct buf *names)
 {
 	char path[PATH_MAX];
-	ssize_t size;
 	int r = buf_reserve(names, XATTR_LIST_MAX);
 
-	if (r < 0)
-		return r;
-	size = llistxattr(through_proc(place, path), names->data + names->size, XATTR_LIST_MAX);
-	if (size < 0)
-		return failed();
-	names->size += (size_t)size;
-	return 0;
+	return r < 0 ? r :
+		       took(names, llistxattr(through_proc(place, path), names->data + names->size,
+					      XATTR_LIST_MAX));
 }
 
 static int mount_get_xattr(const struct access_place *place, const char *name, struct buf *value)
 {
 	char path[PATH_MAX];
-	ssize_t size;
 	int r = buf_reserve(value, XATTR_SIZE_MAX);
 
-	if (r < 0)
-		return r;
-	size = lgetxattr(through_proc(place, path), name, value->data + value->size,
-			 XATTR_SIZE_MAX);
-	if (size < 0)
-		return failed();
-	value->size += (size_t)size;
-	return 0;
+	return r < 0 ? r :
+		       took(value, lgetxattr(through_proc(place, path), name,
+					     value->data + value->size, XATTR_SIZE_MAX));
 }
 
 static int mount_set_xattr(const struct access_place *place, const char *name,
@@ -391,7 +378,8 @@ static int mount_set_xattr(const struct access_place *place, const char *name,
 	return r < 0 ? failed() : 0;
 }
 
-/* sync(2) does not reach a daemon; syncing any directory brings all to the medium. */
+/* sync(2) does not reach a daemon; syncing any directory brings all to the medium, also what the
+ * daemon holds back for anybody. */
 static int mount_sync(struct access *access)
 {
 	int fd = open_beneath(access, access->root, ".", O_RDONLY | O_DIRECTORY, 0);
@@ -403,17 +391,13 @@ static int mount_sync(struct access *access)
 	return r;
 }
 
-static int mount_publish(struct access_file *file)
-{
-	return fsync(file->fd) < 0 ? failed() : 0;
-}
-
 static int mount_tell(struct access_file *file, const char *name, struct buf *value)
 {
-	char word[256]; /* longer values are not asked for */
-	ssize_t size = fgetxattr(file->fd, name, word, sizeof(word));
+	enum { LONGEST = 256 }; /* longer values are not asked for */
+	int r = buf_reserve(value, LONGEST);
 
-	return size < 0 ? failed() : buf_append(value, word, (size_t)size);
+	return r < 0 ? r :
+		       took(value, fgetxattr(file->fd, name, value->data + value->size, LONGEST));
 }
 
 /* The error that a close would return. */
@@ -474,7 +458,6 @@ static const struct access_way way = {
 	.resize = mount_resize,
 	.dress = mount_dress,
 	.mark = mount_mark,
-	.publish = mount_publish,
 	.tell = mount_tell,
 	.finish = mount_finish,
 	.drop = mount_drop,
@@ -495,7 +478,6 @@ int access_folder_open(int fd, struct access **ret_access)
 
 struct search {
 	const char *store;
-	uid_t owner;
 	bool writes;
 	struct mount_entry *found; /* that can be used, in the order of the table */
 	size_t count;
@@ -509,8 +491,7 @@ static int consider(void *arg, const struct mount_entry *entry)
 	int r;
 
 	if (strcmp(entry->type, MOUNTS_TYPE) != 0 || strcmp(entry->source, search->store) != 0 ||
-	    strcmp(entry->root, "/") != 0 ||
-	    (entry->user != 0 && entry->user != geteuid() && entry->user != search->owner))
+	    strcmp(entry->root, "/") != 0 || !mounts_is_believed(entry))
 		return 0;
 	if (search->writes && entry->read_only) {
 		str_explain(&search->unfit, 0,
@@ -554,14 +535,12 @@ int access_mount_open(struct access *access, const char *store, unsigned flags, 
 {
 	_cleanup_(search_done) struct search search = { .store = store,
 							.writes = flags & ACCESS_WRITE };
-	struct stat st = { .st_uid = geteuid() };
 	int r;
 
 	/* If the path leads to another file by now than the one that is mounted, that file has no
 	 * owner. */
-	if (backend_has_path(store) && (stat(store, &st) < 0 || !backend_is_owned(store)))
+	if (backend_has_path(store) && !backend_is_owned(store))
 		return -ENOENT;
-	search.owner = st.st_uid;
 	r = mounts_each(consider, &search);
 	if (r == 0)
 		r = open_last(&search, flags);
@@ -572,10 +551,4 @@ int access_mount_open(struct access *access, const char *store, unsigned flags, 
 	access->way = &way;
 	access->root = r;
 	return 0;
-}
-
-/* Syncing a directory writes all that the daemon holds back for anybody. */
-int access_mount_settle(struct access *access)
-{
-	return fsync(access->root) < 0 ? failed() : 0;
 }

@@ -8,7 +8,6 @@
 
 #include "fs/api/events.h"
 #include "src/store/way.h"
-#include "backend/base/cleanup.h"
 #include "backend/base/tick.h"
 #include "src/user/stop.h"
 

@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "src/store/way.h"
-#include "backend/base/cleanup.h"
 #include "backend/base/tick.h"
 #include "src/user/stop.h"
 

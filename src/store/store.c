@@ -51,11 +51,13 @@ int store_open(const char *store, unsigned flags, const struct options *options,
 }
 
 int store_open_backend(const char *store, const struct options *options,
-		       struct backend **ret_backend)
+		       struct settings *ret_settings, struct backend **ret_backend)
 {
 	_cleanup_(freep) char *why = NULL;
 	int r = access_backend(store, options, true, ret_backend, &why);
 
+	if (r == 0 && ret_settings)
+		return store_settings(*ret_backend, ret_settings, NULL);
 	return say_opened(store, r, why);
 }
 
@@ -67,25 +69,32 @@ int store_settings(struct backend *backend, struct settings *ret_settings, char 
 	return r < 0 ? say_why(why, r) : 0;
 }
 
+int store_look(struct backend *backend, unsigned flags, struct store_look *ret_look)
+{
+	ret_look->backend = backend;
+	return backend->ops->snapshot_begin(backend, BACKEND_ANYWAY | flags, &ret_look->snapshot);
+}
+
+void store_look_done(struct store_look *look)
+{
+	if (look->snapshot)
+		look->backend->ops->snapshot_end(look->backend, look->snapshot);
+	look->snapshot = NULL;
+}
+
 int store_session_paths(const char *store, const struct options *options, const char *name,
 			session_path_fn *fn, void *arg)
 {
 	_cleanup_(backend_closep) struct backend *backend = NULL;
-	struct backend_snapshot *snapshot;
+	_cleanup_(store_look_done) struct store_look look = { 0 };
 	struct settings settings;
-	int r = store_open_backend(store, options, &backend);
+	int r = store_open_backend(store, options, &settings, &backend);
 
 	if (r == 0)
-		r = store_settings(backend, &settings, NULL);
-	if (r == 0)
-		r = backend->ops->snapshot_begin(backend, BACKEND_ANYWAY | BACKEND_LATEST,
-						 &snapshot);
-	if (r < 0)
-		return r;
-	r = session_paths(backend, snapshot, settings.value[SETTING_LAYOUT], bytes_str(name), fn,
-			  arg);
-	backend->ops->snapshot_end(backend, snapshot);
-	return r;
+		r = store_look(backend, BACKEND_LATEST, &look);
+	return r < 0 ? r :
+		       session_paths(backend, look.snapshot, settings.value[SETTING_LAYOUT],
+				     bytes_str(name), fn, arg);
 }
 
 void store_follow(struct progress *progress, const char *store, unsigned times)

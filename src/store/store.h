@@ -13,11 +13,20 @@
 /* Open a store, or say why not; 0 or -errno. */
 int store_open(const char *store, unsigned flags, const struct options *options,
 	       struct access **ret_access);
+/* The settings are wanted, too, unless they are NULL.  The backend is to be closed in any case. */
 int store_open_backend(const char *store, const struct options *options,
-		       struct backend **ret_backend);
+		       struct settings *ret_settings, struct backend **ret_backend);
 
 /* The settings of the store (settings_read()), or say why they are not known. */
 int store_settings(struct backend *backend, struct settings *ret_settings, char **ret_table);
+
+/* A state of a store, as BACKEND_ANYWAY and these flags show it.  A zeroed one may be done. */
+struct store_look {
+	struct backend *backend;
+	struct backend_snapshot *snapshot;
+};
+int store_look(struct backend *backend, unsigned flags, struct store_look *ret_look);
+void store_look_done(struct store_look *look);
 
 /* session_paths() of a store that is open. */
 int store_session_paths(const char *store, const struct options *options, const char *name,

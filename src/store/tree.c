@@ -13,7 +13,6 @@
 #include "fs/api/trash.h"
 #include "fs/api/tree.h"
 #include "src/store/way.h"
-#include "backend/base/cleanup.h"
 #include "src/user/settings.h"
 
 enum { LIST_BATCH = 128, OPEN_TRIES = 10 };
@@ -74,12 +73,17 @@ static int place_find(const struct access_place *place, struct found *ret_found)
 	return r;
 }
 
+/* A call of the tree, for what a place names. */
+#define TREE_AT(place, call, ...)                                                                  \
+	({                                                                                         \
+		_cleanup_(found_done) struct found found_ = { 0 };                                 \
+		int r_ = place_find(place, &found_);                                               \
+		r_ < 0 ? r_ : call(found_.tree, found_.inode, __VA_ARGS__);                        \
+	})
+
 static int tree_place_stat(const struct access_place *place, struct stat *ret_stat)
 {
-	_cleanup_(found_done) struct found found = { 0 };
-	int r = place_find(place, &found);
-
-	return r < 0 ? r : tree_stat(found.tree, found.inode, ret_stat);
+	return TREE_AT(place, tree_stat, ret_stat);
 }
 
 struct listed {
@@ -208,18 +212,12 @@ static int tree_make_special(const struct access_place *place, const struct acce
 
 static int tree_place_link(const struct access_place *from, const struct access_place *to)
 {
-	_cleanup_(found_done) struct found found = { 0 };
-	int r = place_find(from, &found);
-
-	return r < 0 ? r : tree_link(found.tree, found.inode, to->dir, bytes_str(to->name));
+	return TREE_AT(from, tree_link, to->dir, bytes_str(to->name));
 }
 
 static int tree_read_link(const struct access_place *place, struct buf *target)
 {
-	_cleanup_(found_done) struct found found = { 0 };
-	int r = place_find(place, &found);
-
-	return r < 0 ? r : tree_readlink(found.tree, found.inode, target);
+	return TREE_AT(place, tree_readlink, target);
 }
 
 static int set_attr(struct tree *tree, struct inode *inode, struct handle *handle,
@@ -241,27 +239,18 @@ static int set_attr(struct tree *tree, struct inode *inode, struct handle *handl
 static int tree_place_set_attr(const struct access_place *place, const struct stat *st,
 			       unsigned mask)
 {
-	_cleanup_(found_done) struct found found = { 0 };
-	int r = place_find(place, &found);
-
-	return r < 0 ? r : set_attr(found.tree, found.inode, NULL, st, mask);
+	return TREE_AT(place, set_attr, NULL, st, mask);
 }
 
 static int tree_place_list_xattr(const struct access_place *place, struct buf *names)
 {
-	_cleanup_(found_done) struct found found = { 0 };
-	int r = place_find(place, &found);
-
-	return r < 0 ? r : tree_list_xattr(found.tree, found.inode, names);
+	return TREE_AT(place, tree_list_xattr, names);
 }
 
 static int tree_place_get_xattr(const struct access_place *place, const char *name,
 				struct buf *value)
 {
-	_cleanup_(found_done) struct found found = { 0 };
-	int r = place_find(place, &found);
-
-	return r < 0 ? r : tree_get_xattr(found.tree, found.inode, bytes_str(name), value);
+	return TREE_AT(place, tree_get_xattr, bytes_str(name), value);
 }
 
 static int tree_place_set_xattr(const struct access_place *place, const char *name,
@@ -393,11 +382,6 @@ static int tree_mark(struct access_file *file, const char *name, struct bytes va
 			    tree_remove_xattr(file->access->tree, inode, bytes_str(name));
 }
 
-static int tree_publish(struct access_file *file)
-{
-	return handle_sync(file->access->tree, file->handle);
-}
-
 static int tree_tell(struct access_file *file, const char *name, struct buf *value)
 {
 	return tree_get_xattr(file->access->tree, handle_opened(file->handle), bytes_str(name),
@@ -459,7 +443,6 @@ static const struct access_way way = {
 	.resize = tree_resize,
 	.dress = tree_dress,
 	.mark = tree_mark,
-	.publish = tree_publish,
 	.tell = tree_tell,
 	.finish = tree_finish,
 	.drop = tree_drop,
@@ -544,17 +527,12 @@ static int open_to_read(struct access *access, const char *store, const struct o
 			char **ret_why)
 {
 	const struct tree_options wanted = { .read_only = true };
-	struct backend *backend;
+	_cleanup_(backend_closep) struct backend *backend = NULL;
 	int r = access_backend(store, options, false, &backend, ret_why);
 
-	if (r < 0)
-		return r;
-	r = catch_up(access, store, options, backend, ret_why);
-	if (r < 0) {
-		backend_close(backend);
-		return r;
-	}
-	return plant(backend, &wanted, &access->tree, ret_why);
+	if (r == 0)
+		r = catch_up(access, store, options, backend, ret_why);
+	return r < 0 ? r : plant(steal_ptr(backend), &wanted, &access->tree, ret_why);
 }
 
 static int open_to_write(struct access *access, const char *store, bool create,
@@ -564,17 +542,12 @@ static int open_to_write(struct access *access, const char *store, bool create,
 	const struct tree_options writing = { .strict = options->tree.strict,
 					      .exact = options->tree.exact,
 					      .history = TRASH_GRACE };
-	struct backend *backend;
+	_cleanup_(backend_closep) struct backend *backend = NULL;
 	int r = open_owned(store, &wanted, &backend, ret_why);
 
-	if (r < 0)
-		return r;
-	r = settings_agree(backend, options, ret_why);
-	if (r < 0) {
-		backend_close(backend);
-		return r;
-	}
-	return plant(backend, &writing, &access->tree, ret_why);
+	if (r == 0)
+		r = settings_agree(backend, options, ret_why);
+	return r < 0 ? r : plant(steal_ptr(backend), &writing, &access->tree, ret_why);
 }
 
 int access_tree_open(struct access *access, const char *store, unsigned flags,

@@ -8,6 +8,7 @@
  */
 
 #include "src/store/access.h"
+#include "backend/base/cleanup.h"
 
 struct inode;
 struct handle;
@@ -92,8 +93,6 @@ struct access_way {
 	int (*dress)(struct access_file *file, const struct stat *like, unsigned mask);
 	/* Set an attribute, or without data remove it. */
 	int (*mark)(struct access_file *file, const char *name, struct bytes value);
-	/* Publish and sync what was written so far. */
-	int (*publish)(struct access_file *file);
 	/* The value of an attribute, appended. */
 	int (*tell)(struct access_file *file, const char *name, struct buf *value);
 	/* Publish, and sync if that is wanted; an error of either.  Closes in any case. */
@@ -151,6 +150,14 @@ int access_target_place(struct access_target *target);
 int access_target_stat(struct access_target *target, struct stat *ret_stat);
 void access_target_done(struct access_target *target);
 
+/* A call of the way, at a path. */
+#define ACCESS_AT(access, path, call, ...)                                                         \
+	({                                                                                         \
+		_cleanup_(access_target_done) struct access_target target_ = { 0 };                \
+		int found_ = access_target_find((access), (path), &target_);                       \
+		found_ < 0 ? found_ : (access)->way->call(&target_.place, __VA_ARGS__);            \
+	})
+
 /* Make the directories on a path that are missing; *made counts them. */
 int access_make_parents(struct access *access, const char *path, size_t *made);
 
@@ -161,8 +168,6 @@ enum { ACCESS_TO_SETTLE = 1 << 8 /* a mount that is a view will do: nothing is r
 /* -ENOENT when the store has no mount that can be used for this; *ret_why may then say which one
  * cannot be used.  flags: also of enum access_flags. */
 int access_mount_open(struct access *access, const char *store, unsigned flags, char **ret_why);
-/* Have the daemon write into the store's file what it holds back. */
-int access_mount_settle(struct access *access);
 int access_tree_open(struct access *access, const char *store, unsigned flags,
 		     const struct options *options, char **ret_why);
 

@@ -2,6 +2,7 @@
 #include "src/user/options.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "fs/base/layout.h"
@@ -16,8 +17,9 @@ typedef int option_fn(struct options *options, const struct option_row *row, con
 struct option_kind {
 	option_fn *take;   /* -EINVAL: the value does not have this form */
 	const char *value; /* in words; NULL: none */
-	int base;	   /* of a number, which is between these */
+	int base;	   /* of a number, which is between these; most: of a flag, what it is */
 	uint64_t least, most;
+	unsigned users; /* the commands besides mount that honour it; enum options_user */
 };
 
 struct option_row {
@@ -47,17 +49,10 @@ static int take_number(struct options *options, const struct option_row *row, co
 	return 0;
 }
 
-static int take_yes(struct options *options, const struct option_row *row, const char *value)
+static int take_flag(struct options *options, const struct option_row *row, const char *value)
 {
 	(void)value;
-	*(bool *)field_at(options, row->place) = true;
-	return 0;
-}
-
-static int take_no(struct options *options, const struct option_row *row, const char *value)
-{
-	(void)value;
-	*(bool *)field_at(options, row->place) = false;
+	*(bool *)field_at(options, row->place) = row->kind->most;
 	return 0;
 }
 
@@ -114,19 +109,23 @@ static int take_extra(struct options *options, const struct option_row *row, con
 static int take_privileged(struct options *options, const struct option_row *row, const char *value)
 {
 	options->privileged = row->name;
-	return take_yes(options, row, value);
+	return take_flag(options, row, value);
 }
 
-static const struct option_kind option_yes = { .take = take_yes };
-static const struct option_kind option_no = { .take = take_no };
+static const struct option_kind option_yes = { .take = take_flag, .most = true };
+static const struct option_kind option_writers = { .take = take_flag,
+						   .most = true,
+						   .users = OPTIONS_WRITER };
+static const struct option_kind option_no = { .take = take_flag, .most = false };
 /* The kernel uses the highest number for "no id". */
-static const struct option_kind option_id = { take_number, "a number (uid=1000)", 10, 0,
-					      UINT32_MAX - 1 };
-static const struct option_kind option_mode = { take_number, "an octal number (umask=027)", 8, 0,
-						0777 };
-static const struct option_kind option_count = { take_number, "a number up to 1024", 10, 0, 1024 };
-static const struct option_kind option_threads = { take_number, "a number from 1 to 1024", 10, 1,
-						   1024 };
+static const struct option_kind option_id = { take_number, "a number (uid=1000)", 10,
+					      .most = UINT32_MAX - 1 };
+static const struct option_kind option_mode = { take_number, "an octal number (umask=027)", 8,
+						.most = 0777 };
+static const struct option_kind option_count = { take_number, "a number up to 1024", 10,
+						 .most = 1024 };
+static const struct option_kind option_threads = { take_number, "a number from 1 to 1024", 10,
+						   .least = 1, .most = 1024 };
 static const struct option_kind option_size = {
 	.take = take_size, .value = "a number with K, M, G or T (max_size=2G)"
 };
@@ -141,12 +140,14 @@ static const struct option_kind option_layout = {
 	.value = "agentscope, or some of agentscope2, claude, codex, gemini, opencode, pi and "
 		 "strands with '+' between them"
 };
-static const struct option_kind option_text = { .take = take_text, .value = "a name" };
+static const struct option_kind option_table = { .take = take_text,
+						 .value = "a name",
+						 .users = OPTIONS_WRITER | OPTIONS_READER };
 static const struct option_kind option_view = {
 	.take = take_text, .value = "clauses with '\\,' between them (view=role=user\\,last=20)"
 };
 static const struct option_kind option_extra = { .take = take_extra };
-static const struct option_kind option_privileged = { .take = take_privileged };
+static const struct option_kind option_privileged = { .take = take_privileged, .most = true };
 
 #define FIELD(name) offsetof(struct options, name)
 
@@ -162,13 +163,13 @@ static const struct option_row option_rows[] = {
 	  "show all files as owned by this group" },
 	{ "umask=", &option_mode, FIELD(tree.umask), FIELD(tree.set_umask),
 	  "clear these bits (octal) in all modes" },
-	{ "table=", &option_text, FIELD(table), 0,
+	{ "table=", &option_table, FIELD(table), 0,
 	  "the table that has the rows, instead of agentscope_sessions" },
 	{ "layout=", &option_layout, FIELD(layout), FIELD(set_layout),
 	  "the layout of a new store, such as agentscope2 or claude+codex" },
-	{ "strict", &option_yes, FIELD(tree.strict), 0,
+	{ "strict", &option_writers, FIELD(tree.strict), 0,
 	  "refuse bytes that are not JSON, instead of storing them beside the rows" },
-	{ "exact", &option_yes, FIELD(tree.exact), 0,
+	{ "exact", &option_writers, FIELD(tree.exact), 0,
 	  "do not end the torn line of a writer that died" },
 	{ "exclusive", &option_yes, FIELD(exclusive), 0, "refuse any second mount of the store" },
 	{ "durable", &option_yes, FIELD(durable), 0,
@@ -222,34 +223,16 @@ static const char *const option_ignored[] = {
 };
 /* clang-format on */
 
-/* The options that commands other than mount can honour. */
-static const struct {
-	const char *name;
-	unsigned users;
-} option_users[] = {
-	{ "table=", OPTIONS_WRITER | OPTIONS_READER },
-	{ "strict", OPTIONS_WRITER },
-	{ "exact", OPTIONS_WRITER },
-};
-
-static bool is_for(const struct option_row *row, enum options_user user)
-{
-	for (size_t i = 0; i < ARRAY_SIZE(option_users); i++)
-		if (strcmp(option_users[i].name, row->name) == 0)
-			return (option_users[i].users | OPTIONS_MOUNT) & user;
-	return user == OPTIONS_MOUNT;
-}
-
 static int refuse_user(enum options_user user, const char *option, char **ret_why)
 {
 	struct buf why = { 0 };
 	int r = buf_printf(&why, "the option '%s' is for mounts; this command takes", option);
 	const char *between = " ";
 
-	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(option_users); i++) {
-		if (!(option_users[i].users & user))
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(option_rows); i++) {
+		if (!(option_rows[i].kind->users & user))
 			continue;
-		r = buf_printf(&why, "%s%s", between, option_users[i].name);
+		r = buf_printf(&why, "%s%s", between, option_rows[i].name);
 		between = ", ";
 	}
 	if (r < 0) {
@@ -285,7 +268,7 @@ static int take_option(struct options *options, enum options_user user, const ch
 
 		if (!name_fits(row->name, option, &value))
 			continue;
-		if (!is_for(row, user))
+		if (!((row->kind->users | OPTIONS_MOUNT) & user))
 			return refuse_user(user, option, ret_why);
 		if (value && !row->kind->value)
 			return str_explain(ret_why, -EINVAL, "the option '%s' takes no value",
@@ -346,10 +329,11 @@ void options_done(struct options *options)
 	*options = (struct options){ 0 };
 }
 
-void options_print(FILE *out)
+void options_print(void)
 {
+	printf("\n");
 	for (size_t i = 0; i < ARRAY_SIZE(option_rows); i++) {
 		if (option_rows[i].help)
-			fprintf(out, "  %-13s %s\n", option_rows[i].name, option_rows[i].help);
+			printf("  %-13s %s\n", option_rows[i].name, option_rows[i].help);
 	}
 }

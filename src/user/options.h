@@ -12,7 +12,6 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include <stdio.h>
 
 #include "fs/api/tree-options.h"
 #include "backend/base/buf.h"
@@ -56,7 +55,7 @@ enum options_user {
 int options_parse(struct options *options, enum options_user user, const char *text,
 		  char **ret_why);
 void options_done(struct options *options);
-/* One line an option, for the help. */
-void options_print(FILE *out);
+/* One line an option, for the help, behind an empty one. */
+void options_print(void);
 
 #endif

@@ -22,7 +22,6 @@
  * thread may call progress_hold() and progress_release().
  */
 
-#include <stdbool.h>
 #include <stdint.h>
 
 #include "backend/base/cleanup.h"

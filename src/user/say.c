@@ -117,7 +117,7 @@ static void print_file(int level, const char *sentence)
 
 int say_open_file(const char *path)
 {
-	int fd =
+	_cleanup_(closep) int fd =
 		open(path,
 		     O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC,
 		     0600);
@@ -128,17 +128,14 @@ int say_open_file(const char *path)
 	/* A process that removes the file holds an exclusive lock on it (say_close_file()). */
 	while (flock(fd, LOCK_SH) < 0 && errno == EINTR)
 		;
-	if (fstat(fd, &st) == 0 && !st.st_nlink) {
-		close(fd);
+	if (fstat(fd, &st) == 0 && !st.st_nlink)
 		return say_open_file(path);
-	}
-	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_nlink != 1) {
-		close(fd);
+	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_nlink != 1)
 		return -EEXIST;
-	}
 	file.path = bytes_dup(bytes_str(path));
 	file.fresh = st.st_size == 0;
 	file.fd = fd;
+	fd = -1;
 	return 0;
 }
 

@@ -9,7 +9,6 @@
 
 #include "fs/api/settings.h"
 #include "src/user/options.h"
-#include "src/user/units.h"
 
 /* The number of a text; strict and exact are "yes" or "no".  -EINVAL with a sentence in *ret_why,
  * owned by the caller. */

@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #include "src/user/terminal.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "backend/base/cleanup.h"
@@ -30,48 +28,38 @@ int terminal_columns(int otherwise, int least)
 
 /* ---- A pager ---- */
 
-static pid_t pager;
+static FILE *pager;
 
 void pager_begin(void)
 {
 	static const char otherwise[] = "if command -v less >/dev/null 2>&1; then exec less; "
 					"else exec cat; fi";
 	const char *wanted = getenv("PAGER");
-	int ends[2];
 
-	if (!isatty(STDOUT_FILENO) || (wanted && strcmp(wanted, "cat") == 0) ||
-	    pipe2(ends, O_CLOEXEC) < 0)
+	if (!isatty(STDOUT_FILENO) || (wanted && strcmp(wanted, "cat") == 0))
 		return;
 	fflush(stdout);
-	pager = fork();
-	if (pager == 0) {
-		dup2(ends[0], STDIN_FILENO);
-		signal(SIGPIPE, SIG_DFL);
-		setenv("LESS", "FRX", false);
-		execl("/bin/sh", "sh", "-c", wanted && *wanted ? wanted : otherwise, (char *)NULL);
-		_exit(127);
-	}
-	if (pager > 0)
-		dup2(ends[1], STDOUT_FILENO);
-	close(ends[0]);
-	close(ends[1]);
+	setenv("LESS", "FRX", false);
+	/* As it is for every other program. */
+	signal(SIGPIPE, SIG_DFL);
+	pager = popen(wanted && *wanted ? wanted : otherwise, "we");
+	signal(SIGPIPE, SIG_IGN);
+	if (pager)
+		dup2(fileno(pager), STDOUT_FILENO);
 }
 
 void pager_end(void)
 {
-	int nothing;
+	_cleanup_(closep) int nothing = -1;
 
-	if (pager <= 0)
+	if (!pager)
 		return;
 	say_finish();
 	nothing = open("/dev/null", O_WRONLY | O_CLOEXEC);
 	if (nothing < 0 || dup2(nothing, STDOUT_FILENO) < 0)
 		close(STDOUT_FILENO);
-	if (nothing >= 0)
-		close(nothing);
-	while (waitpid(pager, NULL, 0) < 0 && errno == EINTR)
-		continue;
-	pager = 0;
+	pclose(pager);
+	pager = NULL;
 }
 
 /* ---- Lines ---- */

@@ -6,7 +6,6 @@
  * Numbers with units, as people type and read them: 500M, 2w.
  */
 
-#include <stddef.h>
 #include <stdint.h>
 
 /* A number up to most; *end is what stands behind it.  0 or -EINVAL, as all of these. */
