@@ -8,6 +8,7 @@
 #include "fs/content/content.h"
 #include "fs/inode/commit.h"
 #include "fs/inode/inodes.h"
+#include "backend/base/chain.h"
 #include "backend/base/tick.h"
 
 /* Appends to an open list that write its times at once beside other mounts. */
@@ -32,9 +33,7 @@ static int times_take(struct tree *tree, bool all, struct inodes *times)
 		if (!all && inode->shared_times.appends &&
 		    tick_now() - inode->shared_times.at < TIMES_INTERVAL_SHARED * (int64_t)1000000)
 			continue;
-		*inode->times_link = next;
-		if (next)
-			next->times_link = inode->times_link;
+		CHAIN_LEAVE(inode, times_next, times_link);
 		inode->times_dirty = false;
 		times->inode[times->count++] = inode;
 	}

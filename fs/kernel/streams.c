@@ -7,6 +7,7 @@
 
 #include "fs/api/events.h"
 #include "fs/kernel/ops.h"
+#include "backend/base/chain.h"
 #include "backend/base/cleanup.h"
 #include "backend/base/thread.h"
 #include "backend/base/tick.h"
@@ -217,11 +218,7 @@ int stream_opened(struct session *session, struct open_file *file, struct fuse_f
 		return -ENOMEM;
 	stream->handle = file->handle;
 	pthread_mutex_lock(&streams->lock);
-	stream->next = streams->first;
-	stream->link = &streams->first;
-	if (stream->next)
-		stream->next->link = &stream->next;
-	streams->first = stream;
+	CHAIN_ENTER(streams->first, stream, next, link);
 	pthread_mutex_unlock(&streams->lock);
 	file->stream = stream;
 	fi->nonseekable = 1;
@@ -236,9 +233,7 @@ void stream_closing(struct session *session, struct open_file *file)
 	if (!stream)
 		return;
 	pthread_mutex_lock(&streams->lock);
-	*stream->link = stream->next;
-	if (stream->next)
-		stream->next->link = stream->link;
+	CHAIN_LEAVE(stream, next, link);
 	pthread_mutex_unlock(&streams->lock);
 	if (stream->poll)
 		fuse_pollhandle_destroy(stream->poll);
