@@ -256,12 +256,9 @@ static void emit_line(struct compacting *compacting, struct batch *batch)
 
 	lines_next(&at->rest, &line);
 	/* Pieces may stand before the first one. */
-	if (at->index > compacting->first &&
-	    list_mark_due(at->offset - at->mark_offset, at->mark_rows)) {
-		batch_mark_put(batch, node->ino, at->offset, at->index);
-		at->mark_offset = at->offset;
-		at->mark_rows = 0;
-	}
+	if (at->index > compacting->first)
+		list_mark_put(batch, node->ino, at->offset, at->index, &at->mark_offset,
+			      &at->mark_rows);
 	batch_row_put(batch, node->session, node->key, at->index++, line.text);
 	at->offset += line.size;
 	at->mark_rows++;
