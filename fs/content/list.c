@@ -306,10 +306,10 @@ static int list_load(struct tree *tree, struct view *view, struct inode *inode,
 
 int list_mark(struct tree *tree, struct inode *inode)
 {
-	_cleanup_(tree_turn_endp) struct tree *turn = tree_turn(tree);
+	WITH_TURN(tree, true);
 	_cleanup_(view_end) struct view view = { 0 };
 	struct backend_mark mark = { .index = INT64_MIN };
-	WITH_CHANGE_LOCK(turn, inode);
+	WITH_CHANGE_LOCK(tree, inode);
 	WITH_INODE_LOCK(inode);
 	int r = inode_view_begin(tree, inode, &view);
 

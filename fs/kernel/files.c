@@ -14,7 +14,7 @@ struct open_file *open_file_new(struct session *session, struct handle *handle)
 	if (!file)
 		return NULL;
 	file->handle = handle;
-	pthread_mutex_lock(&session->files_lock);
+	WITH_MUTEX(&session->files_lock);
 	file->id = ++session->last_file;
 	CHAIN_ENTER(session->files, file, next, link);
 	return file;

@@ -9,7 +9,6 @@
 #include "fs/kernel/ops.h"
 #include "backend/base/chain.h"
 #include "backend/base/cleanup.h"
-#include "backend/base/thread.h"
 #include "backend/base/tick.h"
 
 /* Between two rounds. */
@@ -52,9 +51,8 @@ static void on_happened(void *arg)
 
 	if (atomic_exchange(&streams->happened, true) || !streams->asleep)
 		return;
-	pthread_mutex_lock(&streams->lock);
+	WITH_MUTEX(&streams->lock);
 	pthread_cond_signal(&streams->changed);
-	pthread_mutex_unlock(&streams->lock);
 }
 
 static void add_read(struct streams *streams, struct stream_read *read)
@@ -268,14 +266,13 @@ static int read_or_wait(struct streams *streams, struct stream_read *read, bool 
 {
 	int r = -ENOTCONN;
 
-	pthread_mutex_lock(&streams->lock);
+	WITH_MUTEX(&streams->lock);
 	if (!streams->stopping)
 		r = stream_read(read->stream->handle, read->size, lines);
 	if (r == 0 && !lines->size)
 		r = !waits ? -EAGAIN : fuse_req_interrupted(read->req) ? -EINTR : 1;
 	if (r > 0)
 		add_read(streams, read);
-	pthread_mutex_unlock(&streams->lock);
 	return r;
 }
 

@@ -431,8 +431,7 @@ static int compact_once(struct tree *tree, struct window *window, struct bytes b
 		.first = window->saving.first,
 		.last = window->saving.last,
 	};
-	__attribute__((unused)) _cleanup_(tree_turn_endp) struct tree *turn =
-		bytes.size + window->rows.size >= COMPACT_LARGE ? tree_turn(tree) : NULL;
+	WITH_TURN(tree, bytes.size + window->rows.size >= COMPACT_LARGE);
 	WITH_CHANGE_LOCK(tree, inode);
 	WITH_INODE_LOCK(inode);
 	int r;

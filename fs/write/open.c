@@ -514,7 +514,7 @@ void handle_abandon(struct tree *tree, struct handle *handle)
 		tree->views->close(tree, handle);
 		return;
 	}
-	handle_lock(handle);
+	pthread_mutex_lock(&handle->writing->lock);
 	if (handle->writing->mode == HANDLE_SAVE && handle->writing->dirty &&
 	    !handle->writing->settled) {
 		log_warning("a save of inode %llu was not finished when the mount ended; the "
@@ -522,6 +522,6 @@ void handle_abandon(struct tree *tree, struct handle *handle)
 			    (unsigned long long)handle->inode->ino);
 		handle->writing->dirty = false;
 	}
-	handle_unlockp(&handle);
+	pthread_mutex_unlock(&handle->writing->lock);
 	handle_free(tree, handle);
 }

@@ -24,12 +24,12 @@
  * Outputs are appended to buffers.  0, a count where it says so, or -ENOMEM.
  */
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "backend/base/buf.h"
+#include "backend/base/thread.h"
 
 enum event_what {
 	EVENT_APPEND, /* something was added at the end */
