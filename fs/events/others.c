@@ -93,10 +93,8 @@ static int put_in_front(struct view *view, const struct backend_node *node, stru
 	_cleanup_(buf_done) struct buf whole = { 0 };
 	int r = ASK(view, entry_name, node->parent, node->entry, &whole);
 
-	if (r == 0 && path->size)
-		r = buf_append_byte(&whole, '/');
 	if (r == 0)
-		r = buf_append_bytes(&whole, buf_bytes(path));
+		r = buf_join(&whole, bytes_str(path->size ? "/" : ""), buf_bytes(path));
 	if (r < 0)
 		return r;
 	buf_done(path);
