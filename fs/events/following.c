@@ -72,6 +72,23 @@ int following_text(struct bytes text, struct buf *shown)
 				  names_encode(NAMES_KEY, text, SIZE_MAX, shown);
 }
 
+void composing_done(struct composing *composing)
+{
+	buf_done(&composing->session);
+	buf_done(&composing->key);
+	buf_done(&composing->path);
+	buf_done(&composing->from);
+}
+
+int composing_show(struct bytes text, struct buf *buf, struct bytes *ret_text)
+{
+	int r = text.data ? following_text(text, buf) : 0;
+
+	if (r == 0 && text.data)
+		*ret_text = composing_text(buf);
+	return r;
+}
+
 static int add_name(struct bytes name, struct buf *path)
 {
 	int r = path->size ? buf_append_byte(path, '/') : 0;

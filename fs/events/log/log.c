@@ -90,7 +90,7 @@ void events_done(struct events *events)
 	pthread_mutex_destroy(&events->follow_lock);
 }
 
-static void copy(struct bytes *text, char **at)
+void text_move(struct bytes *text, char **at)
 {
 	if (!text->data)
 		return;
@@ -111,10 +111,10 @@ static struct kept_event *kept_new(const struct event *event)
 		return NULL;
 	*kept = (struct kept_event){ .count = 1, .hidden = 1, .size = size, .event = *event };
 	at = kept->text;
-	copy(&kept->event.session, &at);
-	copy(&kept->event.key, &at);
-	copy(&kept->event.path, &at);
-	copy(&kept->event.from, &at);
+	text_move(&kept->event.session, &at);
+	text_move(&kept->event.key, &at);
+	text_move(&kept->event.path, &at);
+	text_move(&kept->event.from, &at);
 	return kept;
 }
 
@@ -235,10 +235,10 @@ static int next(struct event_reader *reader, struct kept_event **ret_kept)
 	return !kept;
 }
 
-struct event event_lost(void)
+struct event event_new(enum event_what what)
 {
 	return (struct event){
-		.what = EVENT_LOST,
+		.what = what,
 		.at = time_now(),
 		.first = -1,
 		.count = -1,
@@ -250,7 +250,7 @@ struct event event_lost(void)
 /* Put the reader's next line into rest: 1, or 0 when there is none. */
 static int next_line(struct event_reader *reader)
 {
-	const struct event lost = event_lost();
+	const struct event lost = event_new(EVENT_LOST);
 	struct kept_event *kept;
 	int r;
 
