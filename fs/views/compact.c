@@ -222,18 +222,21 @@ static void emit_begin(struct compacting *compacting, struct bytes pieces)
 	batch_guard_rows(batch, node->session, node->key);
 	batch_node_put(batch, node);
 	if (compacting->pieces_move)
-		batch_piece_delete_until(batch, node->ino, first, last_piece(compacting));
+		BATCH_PUT(batch, BACKEND_PIECE_DELETE, .ino = node->ino, .at = first,
+			  .to = last_piece(compacting), .seq = INT64_MIN);
 	/* Delete the marks within, and put one where the replaced part ends: otherwise two
 	 * neighbouring marks would be further apart after each compaction between them. */
 	if (first <= last)
-		batch_mark_delete_until(batch, node->ino, compacting->offset + 1,
-					compacting->offset + compacting->piece_bytes +
-						compacting->row_bytes + !compacting->count);
+		BATCH_PUT(batch, BACKEND_MARK_DELETE, .ino = node->ino,
+			  .offset = compacting->offset + 1,
+			  .to = (int64_t)(compacting->offset + compacting->piece_bytes +
+					  compacting->row_bytes + !compacting->count));
 	if (first + compacting->count <= last)
 		batch_row_delete(batch, node->session, node->key, first + compacting->count, last);
 	if (last < compacting->inode->list.next - 1 || compacting->inode->list.piece_seq) {
-		batch_rows_shift(batch, node, last + 1, first + compacting->count - last - 1,
-				 grows_by(compacting));
+		BATCH_PUT(batch, BACKEND_ROWS_SHIFT, .session = node->session, .key = node->key,
+			  .ino = node->ino, .at = last + 1,
+			  .to = first + compacting->count - last - 1, .seq = grows_by(compacting));
 		if (end)
 			batch_mark_put(batch, node->ino, end, first + compacting->count);
 	}
