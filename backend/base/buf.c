@@ -118,6 +118,18 @@ int buf_append(struct buf *buf, const void *data, size_t size)
 	return 0;
 }
 
+int buf_append_runs(struct buf *buf, const struct bytes *runs, size_t count)
+{
+	const size_t start = buf->size;
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < count; i++)
+		r = buf_append_bytes(buf, runs[i]);
+	if (r < 0)
+		buf->size = start;
+	return r;
+}
+
 int buf_append_bytes(struct buf *buf, struct bytes bytes)
 {
 	return buf_append(buf, bytes.data, bytes.size);

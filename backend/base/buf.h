@@ -78,6 +78,11 @@ int buf_reserve(struct buf *buf, size_t extra);
 int buf_append(struct buf *buf, const void *data, size_t size);
 int buf_append_bytes(struct buf *buf, struct bytes bytes);
 int buf_append_str(struct buf *buf, const char *text);
+/* Several runs of bytes, one behind the other. */
+int buf_append_runs(struct buf *buf, const struct bytes *runs, size_t count);
+#define buf_join(buf, ...)                                                                         \
+	buf_append_runs(buf, (const struct bytes[]){ __VA_ARGS__ },                                \
+			sizeof((const struct bytes[]){ __VA_ARGS__ }) / sizeof(struct bytes))
 int buf_append_byte(struct buf *buf, char byte);
 /* A NUL stands behind it, which is not counted. */
 int buf_printf(struct buf *buf, const char *format, ...) __attribute__((format(printf, 2, 3)));

@@ -46,7 +46,7 @@ struct bytes batch_keep(struct batch *batch, struct bytes bytes)
 	return bytes_make(copy, bytes.size);
 }
 
-static struct backend_op *batch_put(struct batch *batch, const struct backend_op *op)
+struct backend_op *batch_put(struct batch *batch, const struct backend_op *op)
 {
 	struct backend_op *added = batch_add(batch, op->type);
 
@@ -57,25 +57,25 @@ static struct backend_op *batch_put(struct batch *batch, const struct backend_op
 	return added;
 }
 
-/* One operation: its type, and those of its fields that are not zero. */
-#define PUT(batch, ...) batch_put(batch, &(const struct backend_op){ .type = __VA_ARGS__ })
-
 void batch_row_put(struct batch *batch, struct bytes session, struct bytes key, int64_t index,
 		   struct bytes data)
 {
-	PUT(batch, BACKEND_ROW_PUT, .session = session, .key = key, .at = index, .data = data);
+	BATCH_PUT(batch, BACKEND_ROW_PUT, .session = session, .key = key, .at = index,
+		  .data = data);
 }
 
 void batch_row_insert(struct batch *batch, struct bytes session, struct bytes key, int64_t index,
 		      struct bytes data)
 {
-	PUT(batch, BACKEND_ROW_INSERT, .session = session, .key = key, .at = index, .data = data);
+	BATCH_PUT(batch, BACKEND_ROW_INSERT, .session = session, .key = key, .at = index,
+		  .data = data);
 }
 
 void batch_row_delete(struct batch *batch, struct bytes session, struct bytes key, int64_t first,
 		      int64_t last)
 {
-	PUT(batch, BACKEND_ROW_DELETE, .session = session, .key = key, .at = first, .to = last);
+	BATCH_PUT(batch, BACKEND_ROW_DELETE, .session = session, .key = key, .at = first,
+		  .to = last);
 }
 
 /* Versions are counted up from 1 or from the time of then: in microseconds, which a double still
@@ -108,34 +108,26 @@ static int64_t version_of(const struct backend_node *node)
 void batch_key_move(struct batch *batch, const struct backend_node *from,
 		    const struct backend_node *to)
 {
-	PUT(batch, BACKEND_KEY_MOVE, .session = from->session, .key = from->key,
-	    .session_to = to->session, .key_to = to->key, .version = version_of(from));
+	BATCH_PUT(batch, BACKEND_KEY_MOVE, .session = from->session, .key = from->key,
+		  .session_to = to->session, .key_to = to->key, .version = version_of(from));
 }
 
-static void batch_key(struct batch *batch, enum backend_op_type type,
-		      const struct backend_node *node)
+void batch_key(struct batch *batch, enum backend_op_type type, const struct backend_node *node)
 {
-	PUT(batch, type, .session = node->session, .key = node->key, .ino = node->ino,
-	    .version = version_of(node));
+	BATCH_PUT(batch, type, .session = node->session, .key = node->key, .ino = node->ino,
+		  .version = version_of(node));
 }
 
 void batch_past_forget(struct batch *batch, const struct backend_node *node)
 {
-	PUT(batch, BACKEND_PAST_FORGET, .session = node->session, .key = node->key,
-	    .at = INT64_MAX);
-}
-
-void batch_past_shed(struct batch *batch, const struct backend_node *node, uint64_t ino,
-		     int64_t left)
-{
-	PUT(batch, BACKEND_PAST_FORGET, .ino = ino, .session = node->session, .key = node->key,
-	    .at = INT64_MAX, .to = left);
+	BATCH_PUT(batch, BACKEND_PAST_FORGET, .session = node->session, .key = node->key,
+		  .at = INT64_MAX);
 }
 
 void batch_past_none(struct batch *batch, struct bytes session, struct bytes key)
 {
-	PUT(batch, BACKEND_PAST_NOTE, .session = session, .key = key, .parent = PAST_NONE,
-	    .at = INT64_MIN, .to = INT64_MAX);
+	BATCH_PUT(batch, BACKEND_PAST_NOTE, .session = session, .key = key, .parent = PAST_NONE,
+		  .at = INT64_MIN, .to = INT64_MAX);
 }
 
 void batch_past_anew(struct batch *batch, const struct backend_node *node)
@@ -144,32 +136,9 @@ void batch_past_anew(struct batch *batch, const struct backend_node *node)
 	batch_past_none(batch, node->session, node->key);
 }
 
-void batch_past_gone(struct batch *batch, const struct backend_node *node, int64_t removed)
-{
-	PUT(batch, BACKEND_PAST_NOTE, .session = node->session, .key = node->key,
-	    .parent = PAST_GONE, .at = removed);
-}
-
-void batch_key_hide(struct batch *batch, const struct backend_node *node)
-{
-	batch_key(batch, BACKEND_KEY_HIDE, node);
-}
-
-void batch_key_show(struct batch *batch, const struct backend_node *node)
-{
-	batch_key(batch, BACKEND_KEY_SHOW, node);
-}
-
 void batch_hidden_delete(struct batch *batch, uint64_t ino, int64_t first)
 {
-	PUT(batch, BACKEND_HIDDEN_DELETE, .ino = ino, .at = first, .to = INT64_MAX);
-}
-
-void batch_rows_shift(struct batch *batch, const struct backend_node *node, int64_t first,
-		      int64_t by, int64_t bytes)
-{
-	PUT(batch, BACKEND_ROWS_SHIFT, .session = node->session, .key = node->key, .ino = node->ino,
-	    .at = first, .to = by, .seq = bytes);
+	BATCH_PUT(batch, BACKEND_HIDDEN_DELETE, .ino = ino, .at = first, .to = INT64_MAX);
 }
 
 static struct backend_op *batch_node(struct batch *batch, enum backend_op_type type,
@@ -210,45 +179,45 @@ void batch_node_set(struct batch *batch, const struct backend_node *node, unsign
 
 void batch_node_delete(struct batch *batch, uint64_t ino)
 {
-	PUT(batch, BACKEND_NODE_DELETE, .ino = ino);
+	BATCH_PUT(batch, BACKEND_NODE_DELETE, .ino = ino);
 }
 
 void batch_entry_put(struct batch *batch, uint64_t parent, uint64_t id, struct bytes name,
 		     uint64_t ino)
 {
-	PUT(batch, BACKEND_ENTRY_PUT, .parent = parent, .at = (int64_t)id, .name = name,
-	    .ino = ino);
+	BATCH_PUT(batch, BACKEND_ENTRY_PUT, .parent = parent, .at = (int64_t)id, .name = name,
+		  .ino = ino);
 }
 
 void batch_entry_delete(struct batch *batch, uint64_t parent, uint64_t id)
 {
-	PUT(batch, BACKEND_ENTRY_DELETE, .parent = parent, .at = (int64_t)id);
+	BATCH_PUT(batch, BACKEND_ENTRY_DELETE, .parent = parent, .at = (int64_t)id);
 }
 
 void batch_xattr_put(struct batch *batch, uint64_t ino, struct bytes name, struct bytes value)
 {
-	PUT(batch, BACKEND_XATTR_PUT, .ino = ino, .name = name, .data = value);
+	BATCH_PUT(batch, BACKEND_XATTR_PUT, .ino = ino, .name = name, .data = value);
 }
 
 void batch_xattr_delete(struct batch *batch, uint64_t ino, struct bytes name)
 {
-	PUT(batch, BACKEND_XATTR_DELETE, .ino = ino, .name = name);
+	BATCH_PUT(batch, BACKEND_XATTR_DELETE, .ino = ino, .name = name);
 }
 
 void batch_chunk_put(struct batch *batch, uint64_t ino, int64_t chunk, struct bytes data)
 {
-	PUT(batch, BACKEND_CHUNK_PUT, .ino = ino, .at = chunk, .data = data);
+	BATCH_PUT(batch, BACKEND_CHUNK_PUT, .ino = ino, .at = chunk, .data = data);
 }
 
 void batch_chunk_delete(struct batch *batch, uint64_t ino, int64_t first, int64_t last)
 {
-	PUT(batch, BACKEND_CHUNK_DELETE, .ino = ino, .at = first, .to = last);
+	BATCH_PUT(batch, BACKEND_CHUNK_DELETE, .ino = ino, .at = first, .to = last);
 }
 
 void batch_piece_put(struct batch *batch, uint64_t ino, int64_t index, int64_t seq,
 		     struct bytes data)
 {
-	PUT(batch, BACKEND_PIECE_PUT, .ino = ino, .at = index, .seq = seq, .data = data);
+	BATCH_PUT(batch, BACKEND_PIECE_PUT, .ino = ino, .at = index, .seq = seq, .data = data);
 }
 
 void batch_pieces_put(struct batch *batch, uint64_t ino, int64_t index, int64_t *seq,
@@ -264,80 +233,66 @@ void batch_pieces_put(struct batch *batch, uint64_t ino, int64_t index, int64_t 
 
 void batch_piece_delete(struct batch *batch, uint64_t ino, int64_t index, int64_t seq)
 {
-	PUT(batch, BACKEND_PIECE_DELETE, .ino = ino, .at = index, .to = INT64_MAX, .seq = seq);
-}
-
-void batch_piece_delete_until(struct batch *batch, uint64_t ino, int64_t first, int64_t last)
-{
-	PUT(batch, BACKEND_PIECE_DELETE, .ino = ino, .at = first, .to = last, .seq = INT64_MIN);
+	BATCH_PUT(batch, BACKEND_PIECE_DELETE, .ino = ino, .at = index, .to = INT64_MAX,
+		  .seq = seq);
 }
 
 void batch_mark_put(struct batch *batch, uint64_t ino, uint64_t offset, int64_t index)
 {
-	PUT(batch, BACKEND_MARK_PUT, .ino = ino, .offset = offset, .at = index);
+	BATCH_PUT(batch, BACKEND_MARK_PUT, .ino = ino, .offset = offset, .at = index);
 }
 
 void batch_mark_delete(struct batch *batch, uint64_t ino, uint64_t offset)
 {
-	PUT(batch, BACKEND_MARK_DELETE, .ino = ino, .offset = offset, .to = INT64_MAX);
-}
-
-void batch_mark_delete_until(struct batch *batch, uint64_t ino, uint64_t offset, uint64_t end)
-{
-	if (offset < end)
-		PUT(batch, BACKEND_MARK_DELETE, .ino = ino, .offset = offset, .to = (int64_t)end);
+	BATCH_PUT(batch, BACKEND_MARK_DELETE, .ino = ino, .offset = offset, .to = INT64_MAX);
 }
 
 void batch_change_done(struct batch *batch, struct bytes session, struct bytes key, int64_t stamp)
 {
-	PUT(batch, BACKEND_CHANGE_DONE, .session = session, .key = key, .at = stamp);
+	BATCH_PUT(batch, BACKEND_CHANGE_DONE, .session = session, .key = key, .at = stamp);
 }
 
 void batch_change_apart(struct batch *batch, struct bytes session, struct bytes key, int64_t first,
 			int64_t stamp)
 {
-	PUT(batch, BACKEND_CHANGE_APART, .session = session, .key = key, .at = stamp, .to = first);
+	BATCH_PUT(batch, BACKEND_CHANGE_APART, .session = session, .key = key, .at = stamp,
+		  .to = first);
 }
 
 void batch_guard(struct batch *batch, uint64_t ino, bool all)
 {
-	PUT(batch, BACKEND_GUARD, .ino = ino, .at = all);
+	BATCH_PUT(batch, BACKEND_GUARD, .ino = ino, .at = all);
 }
 
 void batch_guard_unused(struct batch *batch, uint64_t ino)
 {
-	PUT(batch, BACKEND_GUARD, .ino = ino, .at = BACKEND_UNUSED);
+	BATCH_PUT(batch, BACKEND_GUARD, .ino = ino, .at = BACKEND_UNUSED);
 }
 
 void batch_guard_rows(struct batch *batch, struct bytes session, struct bytes key)
 {
-	PUT(batch, BACKEND_GUARD, .session = session, .key = key);
+	BATCH_PUT(batch, BACKEND_GUARD, .session = session, .key = key);
 }
 
 void batch_guard_key(struct batch *batch, struct bytes session, struct bytes key)
 {
-	PUT(batch, BACKEND_GUARD, .session = session, .key = key, .at = true);
+	BATCH_PUT(batch, BACKEND_GUARD, .session = session, .key = key, .at = true);
 }
 
 void batch_guard_past(struct batch *batch, const struct as_of *as_of)
 {
-	PUT(batch, BACKEND_PAST_SAME, .session = as_of->key.session, .key = as_of->key.key,
-	    .at = as_of->since, .to = as_of->records, .seq = as_of->newest);
+	BATCH_PUT(batch, BACKEND_PAST_SAME, .session = as_of->key.session, .key = as_of->key.key,
+		  .at = as_of->since, .to = as_of->records, .seq = as_of->newest);
 }
 
 void batch_guard_alone(struct batch *batch)
 {
-	PUT(batch, BACKEND_GUARD);
+	BATCH_PUT(batch, BACKEND_GUARD);
 }
 
 void batch_lease(struct batch *batch, uint64_t ino, uint64_t entry, uint64_t count)
 {
-	PUT(batch, BACKEND_LEASE, .ino = ino, .at = (int64_t)entry, .to = (int64_t)count);
-}
-
-void batch_lock(struct batch *batch, uint64_t ino, struct bytes locks, bool checked)
-{
-	PUT(batch, BACKEND_LOCK, .ino = ino, .data = locks, .at = checked);
+	BATCH_PUT(batch, BACKEND_LEASE, .ino = ino, .at = (int64_t)entry, .to = (int64_t)count);
 }
 
 void batch_grows(struct batch *batch, uint64_t dir, int64_t by)

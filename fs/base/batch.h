@@ -41,6 +41,9 @@ struct batch {
 
 /* The next operation, zeroed but for its type; NULL when memory is short. */
 struct backend_op *batch_add(struct batch *batch, enum backend_op_type type);
+/* The same with all of its fields: its type, and those that are not zero. */
+struct backend_op *batch_put(struct batch *batch, const struct backend_op *op);
+#define BATCH_PUT(batch, ...) batch_put(batch, &(const struct backend_op){ .type = __VA_ARGS__ })
 /* The operation that was added last, or NULL. */
 static inline struct backend_op *batch_last(struct batch *batch)
 {
@@ -65,22 +68,14 @@ void batch_key_move(struct batch *batch, const struct backend_node *from,
 		    const struct backend_node *to);
 /* What was kept of the key goes, for good. */
 void batch_past_forget(struct batch *batch, const struct backend_node *node);
-/* The same of hidden rows (ino not 0) or others, but for so many of the oldest records. */
-void batch_past_shed(struct batch *batch, const struct backend_node *node, uint64_t ino,
-		     int64_t left);
-/* No row of a key was there before, or was since a file was removed. */
+/* No row of a key was there before. */
 void batch_past_none(struct batch *batch, struct bytes session, struct bytes key);
 /* Both: the key begins with what it has now. */
 void batch_past_anew(struct batch *batch, const struct backend_node *node);
-void batch_past_gone(struct batch *batch, const struct backend_node *node, int64_t removed);
-/* Hide rows with a node, show them again, or delete the hidden ones from an index on. */
-void batch_key_hide(struct batch *batch, const struct backend_node *node);
-void batch_key_show(struct batch *batch, const struct backend_node *node);
+/* Hide rows with a node (BACKEND_KEY_HIDE), show them again (BACKEND_KEY_SHOW), or delete the
+ * hidden ones from an index on. */
+void batch_key(struct batch *batch, enum backend_op_type type, const struct backend_node *node);
 void batch_hidden_delete(struct batch *batch, uint64_t ino, int64_t first);
-/* Move all rows from an index on by so many, with the pieces and marks of their file; the marks
- * also by so many bytes. */
-void batch_rows_shift(struct batch *batch, const struct backend_node *node, int64_t first,
-		      int64_t by, int64_t bytes);
 /* Copies the struct, not the bytes that it refers to. */
 void batch_node_put(struct batch *batch, const struct backend_node *node);
 /* Only some fields of it (enum backend_fields), and how many links it has more. */
@@ -101,12 +96,8 @@ void batch_pieces_put(struct batch *batch, uint64_t ino, int64_t index, int64_t 
 		      struct bytes data);
 /* Pieces from (index, seq) on, all of them. */
 void batch_piece_delete(struct batch *batch, uint64_t ino, int64_t index, int64_t seq);
-/* Those before rows of index first to last. */
-void batch_piece_delete_until(struct batch *batch, uint64_t ino, int64_t first, int64_t last);
 void batch_mark_put(struct batch *batch, uint64_t ino, uint64_t offset, int64_t index);
 void batch_mark_delete(struct batch *batch, uint64_t ino, uint64_t offset);
-/* Those at or behind offset and before end. */
-void batch_mark_delete_until(struct batch *batch, uint64_t ino, uint64_t offset, uint64_t end);
 void batch_change_done(struct batch *batch, struct bytes session, struct bytes key, int64_t stamp);
 void batch_change_apart(struct batch *batch, struct bytes session, struct bytes key, int64_t first,
 			int64_t stamp);
@@ -124,9 +115,6 @@ void batch_guard_key(struct batch *batch, struct bytes session, struct bytes key
 void batch_guard_past(struct batch *batch, const struct as_of *as_of);
 /* It depends on this mount being alone. */
 void batch_guard_alone(struct batch *batch);
-/* Set the locks that this mount holds of a file; checked: only if no lock of another mount is in
- * the way. */
-void batch_lock(struct batch *batch, uint64_t ino, struct bytes locks, bool checked);
 /* Lease the numbers behind these two for this mount. */
 void batch_lease(struct batch *batch, uint64_t ino, uint64_t entry, uint64_t count);
 

@@ -13,8 +13,10 @@ void entry_done(struct entry_copy *entry)
 int entries_add(struct entries *entries, const struct backend_entry *entry,
 		const struct backend_node *node)
 {
+	static const struct backend_entry nowhere = { .name = BYTES("") };
 	struct entry_copy *item;
 
+	entry = entry ? entry : &nowhere;
 	if (ARRAY_ROOM(entries->item, entries->count, entries->room) < 0)
 		return -ENOMEM;
 	item = &entries->item[entries->count];

@@ -29,7 +29,7 @@ static inline struct bytes entry_name(const struct entry_copy *entry)
 }
 void entry_done(struct entry_copy *entry);
 
-/* 0 or -ENOMEM. */
+/* 0 or -ENOMEM.  entry NULL: of the node alone. */
 int entries_add(struct entries *entries, const struct backend_entry *entry,
 		const struct backend_node *node);
 /* A backend_entry_fn; arg is a struct entries.  A directory has one name; in a damaged store

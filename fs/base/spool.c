@@ -14,10 +14,10 @@
 #include "backend/base/cleanup.h"
 #include "backend/base/descriptor.h"
 #include "backend/base/log.h"
+#include "backend/base/thread.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -161,14 +161,13 @@ static int extent_need(struct extent *extent, uint64_t size)
 
 	if (extent->file)
 		return 0;
-	pthread_mutex_lock(&lock);
+	WITH_MUTEX(&lock);
 	r = file_for(size, &file);
 	if (r == 0) {
 		*extent = (struct extent){ .file = file, .place = file->end };
 		file->end += size;
 		file->users++;
 	}
-	pthread_mutex_unlock(&lock);
 	return r;
 }
 

@@ -35,7 +35,7 @@ void again_add(struct tree *tree, pid_t pid, enum face_kind kind, uint64_t nodei
 {
 	struct retrying *again, *slots = again_slots(tree, pid);
 
-	pthread_mutex_lock(&tree->table_lock);
+	WITH_MUTEX(&tree->table_lock);
 	again = again_find(tree, pid);
 	if (!again) {
 		again = slots;
@@ -50,7 +50,6 @@ void again_add(struct tree *tree, pid_t pid, enum face_kind kind, uint64_t nodei
 		.nodeid = nodeid,
 		.number = ++tree->cache->again_last,
 	};
-	pthread_mutex_unlock(&tree->table_lock);
 }
 
 /* Under table_lock. */
@@ -66,11 +65,10 @@ void again_end(struct tree *tree, pid_t pid)
 
 	if (!tree->cache->again_count)
 		return;
-	pthread_mutex_lock(&tree->table_lock);
+	WITH_MUTEX(&tree->table_lock);
 	again = again_find(tree, pid);
 	if (again)
 		again_free(tree, again);
-	pthread_mutex_unlock(&tree->table_lock);
 }
 
 bool again_get(struct tree *tree, pid_t pid, struct retrying *ret_again)
@@ -79,11 +77,10 @@ bool again_get(struct tree *tree, pid_t pid, struct retrying *ret_again)
 
 	if (!tree->cache->again_count || pid == NOBODY)
 		return false;
-	pthread_mutex_lock(&tree->table_lock);
+	WITH_MUTEX(&tree->table_lock);
 	again = again_find(tree, pid);
 	if (again)
 		*ret_again = *again;
-	pthread_mutex_unlock(&tree->table_lock);
 	return again;
 }
 
@@ -111,19 +108,16 @@ bool again_comes(struct tree *tree, pid_t pid, uint64_t nodeid)
 bool again_asks(struct tree *tree, pid_t pid, uint64_t nodeid)
 {
 	struct retrying *again;
-	bool comes = false;
+	bool comes;
 
 	if (!tree->cache->again_count || pid == NOBODY)
 		return false;
-	pthread_mutex_lock(&tree->table_lock);
+	WITH_MUTEX(&tree->table_lock);
 	again = again_find(tree, pid);
-	if (again && again->found) {
-		comes = again->found == nodeid && !again->asked;
-		again->asked |= comes;
-	} else if (again) {
-		comes = again->nodeid == nodeid;
-	}
-	pthread_mutex_unlock(&tree->table_lock);
+	if (!again || !again->found)
+		return again && again->nodeid == nodeid;
+	comes = again->found == nodeid && !again->asked;
+	again->asked |= comes;
 	return comes;
 }
 
@@ -141,7 +135,7 @@ void again_led(struct tree *tree, pid_t pid, uint64_t nodeid)
 
 	if (!tree->cache->again_count)
 		return;
-	pthread_mutex_lock(&tree->table_lock);
+	WITH_MUTEX(&tree->table_lock);
 	again = again_find(tree, pid);
 	if (again && ++again->lookups > LOOKUPS_MOST) {
 		again_free(tree, again);
@@ -149,7 +143,6 @@ void again_led(struct tree *tree, pid_t pid, uint64_t nodeid)
 		again->found = nodeid;
 		again->asked = false;
 	}
-	pthread_mutex_unlock(&tree->table_lock);
 }
 
 void tree_found(struct tree *tree, pid_t pid, const struct inode *inode)

@@ -82,12 +82,6 @@ static void led_end(struct led **link)
 	free(led);
 }
 
-/* Whether the thread would open the face beside others. */
-static bool led_comes(struct tree *tree, const struct inode *inode, const struct led *led)
-{
-	return tree_opens_again(tree, led->pid, inode_nodeid(inode, led->face->number));
-}
-
 static bool face_is_kept(struct tree *tree, struct inode *inode, const struct face *face,
 			 enum face_kind kind, pid_t pid)
 {
@@ -95,7 +89,10 @@ static bool face_is_kept(struct tree *tree, struct inode *inode, const struct fa
 	int64_t now = inode->led ? tick_now() : 0;
 
 	while (*link) {
-		if ((*link)->until < now && !led_comes(tree, inode, *link)) {
+		/* Or else the thread would open the face beside others. */
+		if ((*link)->until < now &&
+		    !tree_opens_again(tree, (*link)->pid,
+				      inode_nodeid(inode, (*link)->face->number))) {
 			led_end(link);
 			continue;
 		}

@@ -187,12 +187,9 @@ static void notice_add(struct notice *notice, struct face *face, enum change cha
  * faces of this one are not notified again. */
 static bool notice_is_due(struct tree *tree, const struct inode *inode)
 {
-	bool due;
+	WITH_MUTEX(&tree->cache->lock);
 
-	pthread_mutex_lock(&tree->cache->lock);
-	due = inode->changes != inode->changes_notified;
-	pthread_mutex_unlock(&tree->cache->lock);
-	return due;
+	return inode->changes != inode->changes_notified;
 }
 
 void notes_change(struct notes *notes, struct tree *tree, struct inode *inode, enum change change,

@@ -209,20 +209,17 @@ static void notify_ends(struct tree *tree)
 
 static struct tree_watcher watcher_begin(struct tree *tree)
 {
-	struct tree_watcher watcher;
+	WITH_MUTEX(&tree->cache->lock);
 
-	pthread_mutex_lock(&tree->cache->lock);
-	watcher = tree->cache->watcher;
 	tree->cache->notifying++;
-	pthread_mutex_unlock(&tree->cache->lock);
-	return watcher;
+	return tree->cache->watcher;
 }
 
 static void watcher_end(struct tree *tree)
 {
-	pthread_mutex_lock(&tree->cache->lock);
+	WITH_MUTEX(&tree->cache->lock);
+
 	notify_ends(tree);
-	pthread_mutex_unlock(&tree->cache->lock);
 }
 
 void notify_attr(struct tree *tree, const struct inode *inode, unsigned face)
@@ -288,20 +285,19 @@ void notify_missed(struct tree *tree)
 	int64_t before = tree->stopping ? INT64_MAX : tick_now() - MISSED_NANOSECONDS;
 	struct missed **link;
 
-	pthread_mutex_lock(&tree->cache->lock);
+	WITH_MUTEX(&tree->cache->lock);
 	link = &tree->cache->missed;
 	/* The newest come first. */
 	while (*link && (*link)->at > before)
 		link = &(*link)->next;
 	missed_send(tree, steal_ptr(*link), 0);
-	pthread_mutex_unlock(&tree->cache->lock);
 }
 
 void tree_tell_missed(struct tree *tree, uint64_t ino)
 {
-	pthread_mutex_lock(&tree->cache->lock);
+	WITH_MUTEX(&tree->cache->lock);
+
 	missed_send(tree, missed_take_of(tree, ino), ino);
-	pthread_mutex_unlock(&tree->cache->lock);
 }
 
 static void job_add(struct notifier *notifier, struct notify_job *job)
@@ -361,7 +357,7 @@ static void send_to(struct tree *tree, unsigned number, struct notes *notes, boo
 		*notes = (struct notes){ 0 };
 		return;
 	}
-	pthread_mutex_lock(&tree->cache->lock);
+	WITH_MUTEX(&tree->cache->lock);
 	now = now &&
 	      (!tree->cache->watcher.arg || tree->cache->notifying < tree->cache->watcher.at_once);
 	if (!tree->cache->stop && !now)
@@ -375,7 +371,6 @@ static void send_to(struct tree *tree, unsigned number, struct notes *notes, boo
 		notify_notes(tree, notes, true);
 		notify_ends(tree);
 	}
-	pthread_mutex_unlock(&tree->cache->lock);
 }
 
 void notes_send(struct notes *notes, struct tree *tree, enum notify_how how)
@@ -532,19 +527,16 @@ static bool is_notifying(const struct tree *tree)
 
 void tree_set_watcher(struct tree *tree, const struct tree_watcher *watcher)
 {
-	pthread_mutex_lock(&tree->cache->lock);
+	WITH_MUTEX(&tree->cache->lock);
+
 	tree->cache->watcher = *watcher;
 	while (!watcher->arg && is_notifying(tree))
 		pthread_cond_wait(&tree->cache->changed, &tree->cache->lock);
-	pthread_mutex_unlock(&tree->cache->lock);
 }
 
 bool tree_is_notifying(struct tree *tree)
 {
-	bool notifying;
+	WITH_MUTEX(&tree->cache->lock);
 
-	pthread_mutex_lock(&tree->cache->lock);
-	notifying = is_notifying(tree);
-	pthread_mutex_unlock(&tree->cache->lock);
-	return notifying;
+	return is_notifying(tree);
 }

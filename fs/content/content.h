@@ -107,8 +107,10 @@ int list_has_pieces(struct view *view, uint64_t ino, bool *ret_any);
 int list_read_tail(struct view *view, struct inode *inode, struct buf *out);
 /* Write marks that a list lacks at its end, behind changes by other programs, if they are many. */
 int list_mark(struct tree *tree, struct inode *inode);
-/* Whether a mark is due behind so many bytes and rows.  No lock is needed. */
-bool list_mark_due(uint64_t bytes, uint64_t rows);
+/* Put a mark where a row begins, if one is due behind the last one at *mark_offset and *mark_rows
+ * rows.  A mark stands only where no piece of the same index is before it.  No lock is needed. */
+void list_mark_put(struct batch *batch, uint64_t ino, uint64_t offset, int64_t index,
+		   uint64_t *mark_offset, uint64_t *mark_rows);
 
 /* invalid.c: finding bytes that are not rows, and reporting them. */
 

@@ -47,16 +47,13 @@ static struct version *document_find(struct tree *tree, uint64_t ino, uint64_t c
 				     uint64_t number)
 {
 	const struct document *document = slot_of(tree, ino);
-	struct version *version = NULL;
 
-	pthread_mutex_lock(&tree->documents->lock);
-	if (document->content && document->ino == ino && document->changed == changed &&
-	    document->version == number) {
-		version = document->content;
-		version->count++;
-	}
-	pthread_mutex_unlock(&tree->documents->lock);
-	return version;
+	WITH_MUTEX(&tree->documents->lock);
+	if (!document->content || document->ino != ino || document->changed != changed ||
+	    document->version != number)
+		return NULL;
+	document->content->count++;
+	return document->content;
 }
 
 static bool is_large(const struct version *version)
@@ -72,7 +69,7 @@ static void keep(struct tree *tree, uint64_t ino, uint64_t changed, uint64_t num
 	if (is_large(version))
 		return;
 	version->count++;
-	pthread_mutex_lock(&tree->documents->lock);
+	WITH_MUTEX(&tree->documents->lock);
 	version_drop(&document->content);
 	*document = (struct document){
 		.ino = ino,
@@ -80,7 +77,6 @@ static void keep(struct tree *tree, uint64_t ino, uint64_t changed, uint64_t num
 		.version = number,
 		.content = version,
 	};
-	pthread_mutex_unlock(&tree->documents->lock);
 }
 
 struct version *version_new(void)
@@ -135,11 +131,8 @@ struct version *document_of_window(struct tree *tree, const struct inode *inode)
 
 	if (version)
 		return version;
-	pthread_mutex_lock(&tree->documents->lock);
-	if (large->ino == inode->ino)
-		version = steal_ptr(large->content);
-	pthread_mutex_unlock(&tree->documents->lock);
-	return version;
+	WITH_MUTEX(&tree->documents->lock);
+	return large->ino == inode->ino ? steal_ptr(large->content) : NULL;
 }
 
 void document_keep_window(struct tree *tree, const struct inode *inode, struct version *version)
@@ -150,22 +143,21 @@ void document_keep_window(struct tree *tree, const struct inode *inode, struct v
 	if (!is_large(version))
 		return;
 	version->count++;
-	pthread_mutex_lock(&tree->documents->lock);
+	WITH_MUTEX(&tree->documents->lock);
 	version_drop(&large->content);
 	*large = (struct large){ inode->ino, tick_now(), version };
-	pthread_mutex_unlock(&tree->documents->lock);
 }
 
 void documents_age(struct tree *tree, int64_t now)
 {
-	pthread_mutex_lock(&tree->documents->lock);
+	WITH_MUTEX(&tree->documents->lock);
+
 	for (size_t i = 0; i < ARRAY_SIZE(tree->documents->large); i++) {
 		struct large *large = &tree->documents->large[i];
 
 		if (large->content && now - large->at >= LARGE_FOR)
 			version_drop(&large->content);
 	}
-	pthread_mutex_unlock(&tree->documents->lock);
 }
 
 int documents_init(struct tree *tree)
@@ -188,10 +180,10 @@ void documents_done(struct tree *tree)
 
 void documents_drop(struct tree *tree)
 {
-	pthread_mutex_lock(&tree->documents->lock);
+	WITH_MUTEX(&tree->documents->lock);
+
 	for (size_t i = 0; i < ARRAY_SIZE(tree->documents->kept); i++)
 		version_drop(&tree->documents->kept[i].content);
 	for (size_t i = 0; i < ARRAY_SIZE(tree->documents->large); i++)
 		version_drop(&tree->documents->large[i].content);
-	pthread_mutex_unlock(&tree->documents->lock);
 }

@@ -28,9 +28,19 @@ enum {
 	ROW_LARGE = 1 << 20,  /* bytes of a row that a reader keeps */
 };
 
-bool list_mark_due(uint64_t bytes, uint64_t rows)
+static bool list_mark_due(uint64_t bytes, uint64_t rows)
 {
 	return bytes >= MARK_BYTES || rows >= MARK_ROWS;
+}
+
+void list_mark_put(struct batch *batch, uint64_t ino, uint64_t offset, int64_t index,
+		   uint64_t *mark_offset, uint64_t *mark_rows)
+{
+	if (!list_mark_due(offset - *mark_offset, *mark_rows))
+		return;
+	batch_mark_put(batch, ino, offset, index);
+	*mark_offset = offset;
+	*mark_rows = 0;
 }
 
 struct walk_piece {
@@ -172,12 +182,9 @@ static void load_row(struct loading *loading, int64_t index, size_t size)
 {
 	struct list_state *list = &loading->list;
 
-	/* A mark may stand only where no piece of the same index is before it. */
-	if (!loading->at_piece && list_mark_due(list->size - list->mark_offset, list->mark_rows)) {
-		batch_mark_put(loading->marks, loading->inode->node.ino, list->size, index);
-		list->mark_offset = list->size;
-		list->mark_rows = 0;
-	}
+	if (!loading->at_piece)
+		list_mark_put(loading->marks, loading->inode->node.ino, list->size, index,
+			      &list->mark_offset, &list->mark_rows);
 	list->mark_rows++;
 	list->size += size + 1;
 	list->next = index < INT64_MAX ? MAX(index + 1, 0) : INT64_MAX;
@@ -299,10 +306,10 @@ static int list_load(struct tree *tree, struct view *view, struct inode *inode,
 
 int list_mark(struct tree *tree, struct inode *inode)
 {
-	_cleanup_(tree_turn_endp) struct tree *turn = tree_turn(tree);
+	WITH_TURN(tree, true);
 	_cleanup_(view_end) struct view view = { 0 };
 	struct backend_mark mark = { .index = INT64_MIN };
-	WITH_CHANGE_LOCK(turn, inode);
+	WITH_CHANGE_LOCK(tree, inode);
 	WITH_INODE_LOCK(inode);
 	int r = inode_view_begin(tree, inode, &view);
 

@@ -18,14 +18,8 @@ static int orphan_read(struct view *view, struct inode *inode, struct handle *ha
 
 static int orphan_to_stage(struct view *view, struct inode *inode, struct stage *stage)
 {
-	struct bytes bytes;
-	int r = stage_map(&inode->orphan, &bytes);
-
 	(void)view;
-	if (r == 0)
-		r = stage_write(stage, 0, bytes);
-	stage_unmap(&inode->orphan);
-	return r;
+	return stage_copy(&inode->orphan, stage);
 }
 
 static int orphan_write(struct tree *tree, struct inode *inode, uint64_t offset, struct bytes data)

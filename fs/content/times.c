@@ -8,6 +8,7 @@
 #include "fs/content/content.h"
 #include "fs/inode/commit.h"
 #include "fs/inode/inodes.h"
+#include "backend/base/chain.h"
 #include "backend/base/tick.h"
 
 /* Appends to an open list that write its times at once beside other mounts. */
@@ -18,28 +19,24 @@ enum { SHARED_FIRST = 16 };
 static int times_take(struct tree *tree, bool all, struct inodes *times)
 {
 	struct inode *inode, *next;
-	int r = 0;
 
-	pthread_mutex_lock(&tree->times_lock);
+	WITH_MUTEX(&tree->times_lock);
 	for (inode = tree->times_first; inode; inode = inode->times_next)
 		times->count++;
 	times->inode = calloc(times->count + 1, sizeof(struct inode *));
-	if (!times->inode)
-		r = -ENOMEM;
 	times->count = 0;
-	for (inode = tree->times_first; r == 0 && inode; inode = next) {
+	if (!times->inode)
+		return -ENOMEM;
+	for (inode = tree->times_first; inode; inode = next) {
 		next = inode->times_next;
 		if (!all && inode->shared_times.appends &&
 		    tick_now() - inode->shared_times.at < TIMES_INTERVAL_SHARED * (int64_t)1000000)
 			continue;
-		*inode->times_link = next;
-		if (next)
-			next->times_link = inode->times_link;
+		CHAIN_LEAVE(inode, times_next, times_link);
 		inode->times_dirty = false;
 		times->inode[times->count++] = inode;
 	}
-	pthread_mutex_unlock(&tree->times_lock);
-	return r;
+	return 0;
 }
 
 static int write_times_once(struct tree *tree, bool all)

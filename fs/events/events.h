@@ -24,6 +24,23 @@ int following_path(const struct inode *dir, struct bytes name, struct buf *path)
 /* Text for a line of JSON: bytes that are not UTF-8 are shown as in names (names.h). */
 int following_text(struct bytes text, struct buf *shown);
 
+/* An event that is being made, with the buffers of its texts. */
+struct composing {
+	struct event event;
+	struct buf session;
+	struct buf key;
+	struct buf path;
+	struct buf from;
+};
+void composing_done(struct composing *composing);
+/* A text of it: what is in its buffer. */
+static inline struct bytes composing_text(const struct buf *buf)
+{
+	return bytes_make(buf->size ? buf->data : "", buf->size);
+}
+/* The same, shown; a text without data stays as it is. */
+int composing_show(struct bytes text, struct buf *buf, struct bytes *ret_text);
+
 /* happened.c: reporting an event.  It is one more of the notices (fs/cache/notes.h): readers get it
  * after the kernel got its notices. */
 

@@ -17,10 +17,9 @@ static const int64_t KEPT_NS = INT64_C(60000000000);
 void following_end(struct tree *tree, struct event_reader *reader)
 {
 	event_reader_done(reader);
-	pthread_mutex_lock(&tree->events.follow_lock);
+	WITH_MUTEX(&tree->events.follow_lock);
 	tree->events.readers--;
 	tree->events.until = tick_now() + KEPT_NS;
-	pthread_mutex_unlock(&tree->events.follow_lock);
 }
 
 int following_begin(struct tree *tree, struct inode *dir, int64_t since,
@@ -54,24 +53,40 @@ void following_look(struct tree *tree)
 {
 	if (!events_wanted(&tree->events))
 		return;
-	pthread_mutex_lock(&tree->events.follow_lock);
+	WITH_MUTEX(&tree->events.follow_lock);
 	if (!tree->events.readers && tick_now() >= tree->events.until)
 		events_end(&tree->events);
-	pthread_mutex_unlock(&tree->events.follow_lock);
 }
 
 void tree_set_follower(struct tree *tree, tree_happened_fn *happened, void *arg)
 {
-	pthread_mutex_lock(&tree->events.follow_lock);
+	WITH_MUTEX(&tree->events.follow_lock);
+
 	tree->events.happened = happened;
 	tree->events.arg = arg;
-	pthread_mutex_unlock(&tree->events.follow_lock);
 }
 
 int following_text(struct bytes text, struct buf *shown)
 {
 	return utf8_valid(text) ? buf_append_bytes(shown, text) :
 				  names_encode(NAMES_KEY, text, SIZE_MAX, shown);
+}
+
+void composing_done(struct composing *composing)
+{
+	buf_done(&composing->session);
+	buf_done(&composing->key);
+	buf_done(&composing->path);
+	buf_done(&composing->from);
+}
+
+int composing_show(struct bytes text, struct buf *buf, struct bytes *ret_text)
+{
+	int r = text.data ? following_text(text, buf) : 0;
+
+	if (r == 0 && text.data)
+		*ret_text = composing_text(buf);
+	return r;
 }
 
 static int add_name(struct bytes name, struct buf *path)

@@ -8,39 +8,13 @@
 #include "backend/base/log.h"
 #include "backend/base/moment.h"
 
-/* An event that is being made, with the buffers of its texts. */
-struct composing {
-	struct event event;
-	struct buf session;
-	struct buf key;
-	struct buf path;
-	struct buf from;
-};
-
-static void composing_done(struct composing *composing)
-{
-	buf_done(&composing->session);
-	buf_done(&composing->key);
-	buf_done(&composing->path);
-	buf_done(&composing->from);
-}
-
-static int take_text(struct bytes text, struct buf *buf, struct bytes *ret_text)
-{
-	int r = text.data ? following_text(text, buf) : 0;
-
-	if (r == 0 && text.data)
-		*ret_text = bytes_make(buf->size ? buf->data : "", buf->size);
-	return r;
-}
-
 static int take_path(const struct inode *dir, struct bytes name, struct buf *buf,
 		     struct bytes *ret_path)
 {
 	int r = following_path(dir, name, buf);
 
 	if (r == 0)
-		*ret_path = bytes_make(buf->size ? buf->data : "", buf->size);
+		*ret_path = composing_text(buf);
 	return r;
 }
 
@@ -68,9 +42,9 @@ static int take_place(struct composing *composing, const struct happened *happen
 	for (const struct inode *home = dir; !session.data && home; home = home->parent)
 		if (home->node.kind == BACKEND_SESSION)
 			session = home->node.session;
-	r = take_text(session, &composing->session, &event->session);
+	r = composing_show(session, &composing->session, &event->session);
 	if (r == 0 && kind_is_state(node->kind))
-		r = take_text(node->key, &composing->key, &event->key);
+		r = composing_show(node->key, &composing->key, &event->key);
 	if (r == 0)
 		r = take_path(dir, name, &composing->path, &event->path);
 	if (r == 0 && happened->from.data)
@@ -163,7 +137,7 @@ void notes_event(struct notes *notes, struct tree *tree, const struct event *eve
 
 void notes_lost(struct notes *notes, struct tree *tree)
 {
-	const struct event lost = event_lost();
+	const struct event lost = event_new(EVENT_LOST);
 
 	notes_event(notes, tree, &lost);
 }
@@ -172,18 +146,12 @@ void notes_happened_now(struct notes *notes, struct tree *tree, const struct hap
 {
 	struct inode *inode = happened->inode;
 	_cleanup_(composing_done) struct composing composing = {
-		.event = {
-			.what = happened->what,
-			.by = happened->by,
-			.moves = happened->moves,
-			.at = time_now(),
-			.first = -1,
-			.count = -1,
-			.items = -1,
-			.size = -1,
-		},
+		.event = event_new(happened->what),
 	};
 	int r;
+
+	composing.event.by = happened->by;
+	composing.event.moves = happened->moves;
 
 	/* A file without a name cannot be found. */
 	if (!happened->name.data &&

@@ -42,16 +42,6 @@ struct held_note {
 	bool placed; /* its name is that which the file has in the view */
 };
 
-static void take_text(struct bytes *text, char **at)
-{
-	if (!text->data)
-		return;
-	if (text->size)
-		memcpy(*at, text->data, text->size);
-	text->data = *at;
-	*at += text->size + 1;
-}
-
 static size_t note_size(const struct backend_feed *feed)
 {
 	return sizeof(struct held_note) + feed->session.size + feed->key.size + feed->name.size +
@@ -66,10 +56,10 @@ static int note_copy(const struct backend_feed *feed, struct held_note *note)
 		return -ENOMEM;
 	*note = (struct held_note){ .feed = *feed, .texts = at };
 	note->node = feed->what == BACKEND_FEED_NODE ? feed->ino : feed->node;
-	take_text(&note->feed.session, &at);
-	take_text(&note->feed.key, &at);
-	take_text(&note->feed.name, &at);
-	take_text(&note->feed.path, &at);
+	text_move(&note->feed.session, &at);
+	text_move(&note->feed.key, &at);
+	text_move(&note->feed.name, &at);
+	text_move(&note->feed.path, &at);
 	return 0;
 }
 
@@ -93,10 +83,8 @@ static int put_in_front(struct view *view, const struct backend_node *node, stru
 	_cleanup_(buf_done) struct buf whole = { 0 };
 	int r = ASK(view, entry_name, node->parent, node->entry, &whole);
 
-	if (r == 0 && path->size)
-		r = buf_append_byte(&whole, '/');
 	if (r == 0)
-		r = buf_append_bytes(&whole, buf_bytes(path));
+		r = buf_join(&whole, bytes_str(path->size ? "/" : ""), buf_bytes(path));
 	if (r < 0)
 		return r;
 	buf_done(path);
@@ -281,30 +269,6 @@ static const struct backend_feed *notes_judge(const struct file_notes *notes, bo
 
 /* ---- Events ---- */
 
-struct texts {
-	struct buf session;
-	struct buf key;
-	struct buf path;
-	struct buf from;
-};
-
-static void texts_done(struct texts *texts)
-{
-	buf_done(&texts->session);
-	buf_done(&texts->key);
-	buf_done(&texts->path);
-	buf_done(&texts->from);
-}
-
-static int show(struct bytes text, struct buf *buf, struct bytes *ret_text)
-{
-	int r = following_text(text, buf);
-
-	if (r == 0)
-		*ret_text = bytes_make(buf->size ? buf->data : "", buf->size);
-	return r;
-}
-
 /* A path from the store, as events show it, name by name. */
 static int show_path(struct bytes path, struct buf *buf, struct bytes *ret_path)
 {
@@ -323,7 +287,7 @@ static int show_path(struct bytes path, struct buf *buf, struct bytes *ret_path)
 		path = bytes_make(path.data + size, path.size - size);
 	}
 	if (r == 0)
-		*ret_path = bytes_make(buf->size ? buf->data : "", buf->size);
+		*ret_path = composing_text(buf);
 	return r;
 }
 
@@ -351,25 +315,26 @@ static int show_session(const struct tree *tree, struct bytes path, struct buf *
 	} while (r == 0 && tree->layout && is == LAYOUT_ABOVE);
 	if (tree->layout && is != LAYOUT_SESSION)
 		return r;
-	return r < 0 ? r : show(buf_bytes(&id), buf, ret_session);
+	return r < 0 ? r : composing_show(composing_text(&id), buf, ret_session);
 }
 
 static int fill(const struct tree *tree, const struct file_notes *notes,
-		const struct backend_feed *feed, struct texts *texts, struct event *event)
+		const struct backend_feed *feed, struct composing *composing)
 {
+	struct event *event = &composing->event;
 	const struct backend_feed *known = notes->rows ? notes->rows : notes->node;
 	/* Only the root has no path. */
 	struct bytes path = feed->path.data ? feed->path : BYTES("");
-	int r = show_path(path, &texts->path, &event->path);
+	int r = show_path(path, &composing->path, &event->path);
 
 	if (r == 0 && notes->came && notes->went)
-		r = show_path(notes->went->path, &texts->from, &event->from);
+		r = show_path(notes->went->path, &composing->from, &event->from);
 	if (r == 0 && known && known->session.data)
-		r = show(known->session, &texts->session, &event->session);
+		r = composing_show(known->session, &composing->session, &event->session);
 	else if (r == 0)
-		r = show_session(tree, path, &texts->session, &event->session);
+		r = show_session(tree, path, &composing->session, &event->session);
 	if (r == 0 && known && known->key.data)
-		r = show(known->key, &texts->key, &event->key);
+		r = composing_show(known->key, &composing->key, &event->key);
 	return r;
 }
 
@@ -393,22 +358,22 @@ struct commit {
 static void report_file(struct tree *tree, struct notes *notes, const struct file_notes *file,
 			const struct commit *commit)
 {
-	struct event event = { .first = -1, .count = -1, .items = -1, .size = -1 };
-	_cleanup_(texts_done) struct texts texts = { 0 };
-	const struct backend_feed *feed = notes_judge(file, commit->replaces, &event.what);
+	_cleanup_(composing_done) struct composing composing = { .event = event_new(EVENT_SAVE) };
+	struct event *event = &composing.event;
+	const struct backend_feed *feed = notes_judge(file, commit->replaces, &event->what);
 	bool is_root = feed && feed->what == BACKEND_FEED_NODE && feed->ino == BACKEND_ROOT;
 
 	/* A file without a name now has no event here; if it had one, the removal reports it. */
 	if (!feed || (!feed->path.data && !is_root))
 		return;
-	event.by = commit->foreign ? EVENT_BY_SQL : EVENT_BY_OTHER;
-	event.at = feed->at;
-	if (file->rows && event.what != EVENT_REMOVE && !file->rows->waits)
-		count(file->rows, &event);
-	if (fill(tree, file, feed, &texts, &event) < 0)
+	event->by = commit->foreign ? EVENT_BY_SQL : EVENT_BY_OTHER;
+	event->at = feed->at;
+	if (file->rows && event->what != EVENT_REMOVE && !file->rows->waits)
+		count(file->rows, event);
+	if (fill(tree, file, feed, &composing) < 0)
 		notes_lost(notes, tree);
 	else
-		notes_event(notes, tree, &event);
+		notes_event(notes, tree, event);
 }
 
 /* ---- Commits ---- */

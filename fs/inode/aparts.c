@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "fs/inode/aparts.h"
+#include "backend/base/chain.h"
 
 #include <search.h>
 #include <stdlib.h>
@@ -41,20 +42,14 @@ struct apart *apart_make(struct tree *tree, struct bytes session, struct bytes k
 		free(apart);
 		return NULL;
 	}
-	apart->next = tree->aparts;
-	apart->link = &tree->aparts;
-	tree->aparts = apart;
-	if (apart->next)
-		apart->next->link = &apart->next;
+	CHAIN_ENTER(tree->aparts, apart, next, link);
 	return apart;
 }
 
 void apart_free(struct tree *tree, struct apart *apart)
 {
 	tdelete(apart, &tree->aparts_by_key, compare);
-	*apart->link = apart->next;
-	if (apart->next)
-		apart->next->link = apart->link;
+	CHAIN_LEAVE(apart, next, link);
 	free(apart);
 }
 

@@ -24,9 +24,8 @@ static void wake_waiters(struct tree *tree)
 	tree->applying.done++;
 	if (!tree->applying.waiters)
 		return;
-	pthread_mutex_lock(&tree->applying.lock);
+	WITH_MUTEX(&tree->applying.lock);
 	pthread_cond_broadcast(&tree->applying.changed);
-	pthread_mutex_unlock(&tree->applying.lock);
 }
 
 /* Readers that begin a snapshot now wait for tree.lock until memory has it, too. */
@@ -47,12 +46,11 @@ void tree_wait_applied(struct tree *tree, uint64_t applied)
 {
 	if (is_applied(tree, applied))
 		return;
-	pthread_mutex_lock(&tree->applying.lock);
+	WITH_MUTEX(&tree->applying.lock);
 	tree->applying.waiters++;
 	while (!is_applied(tree, applied))
 		pthread_cond_wait(&tree->applying.changed, &tree->applying.lock);
 	tree->applying.waiters--;
-	pthread_mutex_unlock(&tree->applying.lock);
 }
 
 /* When the store is full, the trash gives room and the commit runs again: each time twice as many

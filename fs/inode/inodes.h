@@ -130,6 +130,10 @@ struct inode *inode_session(struct inode *dir);
 bool inode_is_below(const struct inode *dir, const struct inode *inode);
 /* Appends the names from the root to one in a directory, with '/' between them. */
 int inode_path(const struct inode *dir, struct bytes name, struct buf *path);
+/* Whether a file in that directory is a transcript that its client has packed (fs/base/packed.h):
+ * 1, 0 or -errno. */
+int inode_is_packed(const struct tree *tree, struct view *view, const struct inode *inode,
+		    const struct inode *dir);
 /* Appends the decoded names of the directories below the session, each with '/' behind it. */
 int inode_key_dirs(struct inode *dir, struct buf *dirs);
 

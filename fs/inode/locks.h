@@ -62,6 +62,7 @@
 #include "fs/inode/tree.h"
 #include "backend/base/cleanup.h"
 #include "backend/base/moment.h"
+#include "backend/base/thread.h"
 
 static inline void tree_unlockp(struct tree **tree)
 {
@@ -73,33 +74,11 @@ static inline struct tree *tree_read_lock(struct tree *tree)
 	pthread_rwlock_rdlock(&tree->lock);
 	return tree;
 }
-/* Keep away threads that want tree.change for writing. */
-static inline struct tree *tree_turn(struct tree *tree)
-{
-	pthread_mutex_lock(&tree->turn);
-	return tree;
-}
-static inline void tree_turn_endp(struct tree **tree)
-{
-	if (*tree)
-		pthread_mutex_unlock(&(*tree)->turn);
-}
 static inline struct tree *tree_change(struct tree *tree)
 {
 	if (tree)
 		pthread_rwlock_rdlock(&tree->change);
 	return tree;
-}
-static inline struct inode *inode_change(struct inode *inode)
-{
-	if (inode)
-		pthread_mutex_lock(&inode->change);
-	return inode;
-}
-static inline void inode_change_endp(struct inode **inode)
-{
-	if (*inode)
-		pthread_mutex_unlock(&(*inode)->change);
 }
 /* As tree_change(), or NULL if it would have to wait; other locks may be held. */
 static inline struct tree *tree_try_change(struct tree *tree)
@@ -119,9 +98,9 @@ static inline void tree_alone(struct tree *tree)
 }
 static inline struct tree *tree_write_lock(struct tree *tree)
 {
-	tree_turn(tree);
+	pthread_mutex_lock(&tree->turn);
 	pthread_rwlock_wrlock(&tree->change);
-	tree_turn_endp(&tree);
+	pthread_mutex_unlock(&tree->turn);
 	tree_alone(tree);
 	return tree;
 }
@@ -141,27 +120,6 @@ static inline void tree_write_unlockp(struct tree **tree)
 	pthread_rwlock_unlock(&(*tree)->lock);
 	pthread_rwlock_unlock(&(*tree)->change);
 }
-static inline void handle_unlockp(struct handle **handle)
-{
-	if (*handle)
-		pthread_mutex_unlock(&(*handle)->writing->lock);
-}
-static inline struct handle *handle_lock(struct handle *handle)
-{
-	if (handle)
-		pthread_mutex_lock(&handle->writing->lock);
-	return handle;
-}
-static inline void inode_unlockp(struct inode **inode)
-{
-	if (*inode)
-		pthread_mutex_unlock(&(*inode)->lock);
-}
-static inline struct inode *inode_lock(struct inode *inode)
-{
-	pthread_mutex_lock(&inode->lock);
-	return inode;
-}
 #define WITH_READ_LOCK(of)                                                                         \
 	__attribute__((unused)) _cleanup_(tree_unlockp) struct tree *read_locked_ =                \
 		tree_read_lock(of)
@@ -169,8 +127,7 @@ static inline struct inode *inode_lock(struct inode *inode)
 #define WITH_CHANGE(of, file)                                                                      \
 	__attribute__((unused)) _cleanup_(tree_change_endp) struct tree *changing_ =               \
 		tree_change(of);                                                                   \
-	__attribute__((unused)) _cleanup_(inode_change_endp) struct inode *changing_file_ =        \
-		inode_change(file)
+	WITH_MUTEX_AS(changing_file_, (file) ? &(file)->change : NULL)
 #define WITH_CHANGE_LOCK(of, file)                                                                 \
 	WITH_CHANGE(of, file);                                                                     \
 	WITH_READ_LOCK(of)
@@ -178,11 +135,9 @@ static inline struct inode *inode_lock(struct inode *inode)
 	__attribute__((unused)) _cleanup_(tree_write_unlockp) struct tree *write_locked_ =         \
 		tree_write_lock(of)
 /* of may be NULL. */
-#define WITH_HANDLE_LOCK(of)                                                                       \
-	__attribute__((unused)) _cleanup_(handle_unlockp) struct handle *handle_locked_ =          \
-		handle_lock(of)
-#define WITH_INODE_LOCK(of)                                                                        \
-	__attribute__((unused)) _cleanup_(inode_unlockp) struct inode *inode_locked_ =             \
-		inode_lock(of)
+#define WITH_HANDLE_LOCK(of) WITH_MUTEX_AS(handle_locked_, (of) ? &(of)->writing->lock : NULL)
+#define WITH_INODE_LOCK(of) WITH_MUTEX_AS(inode_locked_, &(of)->lock)
+/* Keep away threads that want tree.change for writing, if that is wanted. */
+#define WITH_TURN(of, wanted) WITH_MUTEX_AS(turn_, (wanted) ? &(of)->turn : NULL)
 
 #endif

@@ -2,7 +2,11 @@
 
 /* Where directories lie, by those above them. */
 
+#include <errno.h>
+#include <sys/stat.h>
+
 #include "fs/base/names.h"
+#include "fs/base/packed.h"
 #include "fs/inode/inodes.h"
 
 struct inode *inode_session(struct inode *dir)
@@ -22,14 +26,9 @@ bool inode_is_below(const struct inode *dir, const struct inode *inode)
 
 int inode_path(const struct inode *dir, struct bytes name, struct buf *path)
 {
-	int r = 0;
+	int r = dir->parent ? inode_path(dir->parent, bytes_str(dir->name), path) : 0;
 
-	if (dir->parent) {
-		r = inode_path(dir->parent, bytes_str(dir->name), path);
-		if (r == 0)
-			r = buf_append_byte(path, '/');
-	}
-	return r < 0 ? r : buf_append_bytes(path, name);
+	return r < 0 ? r : buf_join(path, bytes_str(dir->parent ? "/" : ""), name);
 }
 
 int inode_key_dirs(struct inode *dir, struct buf *dirs)
@@ -39,10 +38,22 @@ int inode_key_dirs(struct inode *dir, struct buf *dirs)
 	if (!dir->parent || dir->node.kind == BACKEND_SESSION)
 		return 0;
 	r = inode_key_dirs(dir->parent, dirs);
-	if (r < 0)
-		return r;
-	r = names_decode(NAMES_KEY, bytes_str(dir->name), dirs);
-	if (r < 0)
-		return r;
-	return buf_append_byte(dirs, '/');
+	if (r == 0)
+		r = names_decode(NAMES_KEY, bytes_str(dir->name), dirs);
+	return r < 0 ? r : buf_append_byte(dirs, '/');
+}
+
+int inode_is_packed(const struct tree *tree, struct view *view, const struct inode *inode,
+		    const struct inode *dir)
+{
+	_cleanup_(buf_done) struct buf name = { 0 }, path = { 0 }, session = { 0 }, key = { 0 };
+	const struct backend_node *node = &inode->node;
+	int r = S_ISREG(node->mode) && node->kind == BACKEND_ORDINARY ?
+			ASK(view, entry_name, node->parent, node->entry, &name) :
+			-ENOENT;
+
+	if (r < 0 || !bytes_ends_with(buf_bytes(&name), BYTES(PACKED_SUFFIX)))
+		return r == -ENOENT ? 0 : r;
+	r = inode_path(dir, buf_bytes(&name), &path);
+	return r < 0 ? r : packed_judge(tree->layout, buf_bytes(&path), &session, &key);
 }

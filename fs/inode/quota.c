@@ -45,12 +45,12 @@ static uint64_t others_now(struct tree *tree, const struct inode *home)
 
 void quota_look_again(struct tree *tree, struct inode *dir)
 {
-	pthread_mutex_lock(&tree->quota.lock);
+	WITH_MUTEX(&tree->quota.lock);
+
 	if (dir->quota) {
 		dir->quota->looked = false;
 		dir->quota->asked++;
 	}
-	pthread_mutex_unlock(&tree->quota.lock);
 }
 
 /* The session's directory, counted, with what is known of it; *ret_home NULL: there is none. */
@@ -164,13 +164,9 @@ static int count_now(struct tree *tree, struct view *view, struct inode *home)
 /* One at a time; after waiting, the count may not be needed any more. */
 static int count(struct tree *tree, struct view *view, struct inode *home, uint64_t counts)
 {
-	int r = 0;
+	WITH_MUTEX(&tree->quota.counting);
 
-	pthread_mutex_lock(&tree->quota.counting);
-	if (home->quota->counts == counts)
-		r = count_now(tree, view, home);
-	pthread_mutex_unlock(&tree->quota.counting);
-	return r;
+	return home->quota->counts == counts ? count_now(tree, view, home) : 0;
 }
 
 /* Four under tree.quota.lock: whether there is a count to go by, whether it is right, whether

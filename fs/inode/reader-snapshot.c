@@ -132,12 +132,9 @@ static bool any_held(const struct tree *tree)
 
 bool reader_snapshot_held(struct tree *tree)
 {
-	bool held;
+	WITH_MUTEX(&tree->reader_snapshots.lock);
 
-	pthread_mutex_lock(&tree->reader_snapshots.lock);
-	held = any_held(tree);
-	pthread_mutex_unlock(&tree->reader_snapshots.lock);
-	return held;
+	return any_held(tree);
 }
 
 static void end_all(struct tree *tree)
@@ -148,14 +145,14 @@ static void end_all(struct tree *tree)
 
 void reader_snapshot_renew(struct tree *tree)
 {
-	pthread_mutex_lock(&tree->reader_snapshots.lock);
+	WITH_MUTEX(&tree->reader_snapshots.lock);
+
 	if (tree->reader_snapshots.unwanted ||
 	    (!tree->reader_snapshots.used && !tree->reader_snapshots.readers))
 		end_all(tree);
 	else if (any_held(tree))
 		(void)begin_whole(tree, BACKEND_AT_ONCE);
 	tree->reader_snapshots.used = false;
-	pthread_mutex_unlock(&tree->reader_snapshots.lock);
 }
 
 static void on_keep(void *arg, enum backend_keep how)

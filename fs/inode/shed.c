@@ -86,23 +86,14 @@ static int shed_chunks_part(struct tree *tree, struct backend_node *node, int64_
 	return batch_commit(&batch, tree->backend, BACKEND_FREES);
 }
 
-static int shed_records(struct tree *tree, const struct backend_node *node, uint64_t ino,
-			int64_t left)
+/* All but so many of the oldest records. */
+static int shed_past_part(struct tree *tree, struct backend_node *node, int64_t left)
 {
 	_cleanup_(batch_done) struct batch batch = { 0 };
 
-	batch_past_shed(&batch, node, ino, left);
+	BATCH_PUT(&batch, BACKEND_PAST_FORGET, .ino = node->ino, .session = node->session,
+		  .key = node->key, .at = INT64_MAX, .to = left);
 	return batch_commit(&batch, tree->backend, BACKEND_ANYWAY | BACKEND_FREES);
-}
-
-static int shed_past_part(struct tree *tree, struct backend_node *node, int64_t from)
-{
-	return shed_records(tree, node, 0, from);
-}
-
-static int shed_trashed_past_part(struct tree *tree, struct backend_node *node, int64_t from)
-{
-	return shed_records(tree, node, node->ino, from);
 }
 
 /* Its rows are hidden. */
@@ -123,10 +114,11 @@ static int count_record(void *arg, const struct backend_past *past)
 	return 0;
 }
 
-/* What was kept of a file, too.  1: something is gone. */
-static int shed_past(struct tree *tree, struct backend_node *node, uint64_t ino)
+/* What was kept of a file, too; ino: of hidden rows, or 0.  1: something is gone. */
+static int shed_past(struct tree *tree, const struct backend_node *node, uint64_t ino)
 {
 	const struct backend_past_key key = { ino, node->session, node->key };
+	struct backend_node past = { .ino = ino, .session = node->session, .key = node->key };
 	_cleanup_(view_end) struct view view = { 0 };
 	int64_t count = 0;
 	int r = view_begin(tree, BACKEND_ANYWAY, &view);
@@ -136,8 +128,7 @@ static int shed_past(struct tree *tree, struct backend_node *node, uint64_t ino)
 				      &count);
 	view_end(&view);
 	if (r == 0)
-		r = shed_parts(tree, node, 0, count - 1,
-			       ino ? shed_trashed_past_part : shed_past_part);
+		r = shed_parts(tree, &past, 0, count - 1, shed_past_part);
 	return r < 0 ? r : count > 1;
 }
 
@@ -181,9 +172,7 @@ int shed_hidden(struct tree *tree, const struct backend_node *node)
 
 int shed_kept(struct tree *tree, const struct backend_node *node)
 {
-	struct backend_node copy = *node;
-
-	return shed_past(tree, &copy, 0);
+	return shed_past(tree, node, 0);
 }
 
 int shed_trashed(struct tree *tree, const struct backend_node *node)

@@ -5,19 +5,17 @@
 
 #include "fs/inode/inodes.h"
 #include "fs/inode/tree.h"
+#include "backend/base/chain.h"
 
 void inode_times_dirty(struct tree *tree, struct inode *inode)
 {
-	pthread_mutex_lock(&tree->times_lock);
+	WITH_MUTEX(&tree->times_lock);
+
 	if (!inode->times_dirty) {
 		inode->times_dirty = true;
-		inode->times_next = tree->times_first;
-		inode->times_link = &tree->times_first;
-		if (inode->times_next)
-			inode->times_next->times_link = &inode->times_next;
-		tree->times_first = inode_ref(tree, inode);
+		inode_ref(tree, inode);
+		CHAIN_ENTER(tree->times_first, inode, times_next, times_link);
 	}
-	pthread_mutex_unlock(&tree->times_lock);
 }
 
 void inode_times_written(struct tree *tree, struct inode *inode)
@@ -27,9 +25,7 @@ void inode_times_written(struct tree *tree, struct inode *inode)
 	pthread_mutex_lock(&tree->times_lock);
 	dirty = inode->times_dirty;
 	if (dirty) {
-		*inode->times_link = inode->times_next;
-		if (inode->times_next)
-			inode->times_next->times_link = inode->times_link;
+		CHAIN_LEAVE(inode, times_next, times_link);
 		inode->times_dirty = false;
 	}
 	pthread_mutex_unlock(&tree->times_lock);
@@ -39,10 +35,7 @@ void inode_times_written(struct tree *tree, struct inode *inode)
 
 bool inode_has_times(struct tree *tree, const struct inode *inode)
 {
-	bool dirty;
+	WITH_MUTEX(&tree->times_lock);
 
-	pthread_mutex_lock(&tree->times_lock);
-	dirty = inode->times_dirty;
-	pthread_mutex_unlock(&tree->times_lock);
-	return dirty;
+	return inode->times_dirty;
 }

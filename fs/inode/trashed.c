@@ -100,7 +100,7 @@ static int trash_take_again(struct view *view, const struct trash_item *item, st
 void trash_rows(struct batch *batch, const struct backend_node *node, bool kept)
 {
 	if (kept)
-		batch_key_hide(batch, node);
+		batch_key(batch, BACKEND_KEY_HIDE, node);
 	else
 		batch_row_delete(batch, node->session, node->key, INT64_MIN, INT64_MAX);
 }
@@ -246,14 +246,12 @@ static int give(struct tree *tree, const struct backend_node *node)
 int trash_give(struct tree *tree, size_t count)
 {
 	struct giving giving = { .most = count };
-	struct backend *backend = tree->backend;
-	struct backend_snapshot *snapshot;
-	int r = backend->ops->snapshot_begin(backend, BACKEND_ANYWAY, &snapshot);
+	struct view view = { 0 };
+	int r = view_begin_plain(tree->backend, &view);
 
-	if (r < 0)
-		return r;
-	r = backend->ops->entry_list(backend, snapshot, BACKEND_TRASH, 0, keep_single, &giving);
-	backend->ops->snapshot_end(backend, snapshot);
+	if (r == 0)
+		r = ASK(&view, entry_list, BACKEND_TRASH, 0, keep_single, &giving);
+	view_end(&view);
 	for (size_t i = 0; r == 0 && i < giving.oldest.count; i++)
 		r = give(tree, &giving.oldest.item[i].node);
 	if (r == 0)

@@ -45,6 +45,14 @@ int view_begin(struct tree *tree, unsigned flags, struct view *view)
 	return view_begin_whole(tree, flags | BACKEND_PAST, view);
 }
 
+int view_begin_plain(struct backend *backend, struct view *view)
+{
+	int r = backend->ops->snapshot_begin(backend, BACKEND_ANYWAY, &view->snapshot);
+
+	view->backend = r < 0 ? NULL : backend;
+	return r;
+}
+
 void view_end(struct view *view)
 {
 	if (view->backend)
@@ -80,11 +88,21 @@ int tree_take_in(struct tree *tree)
 	return TREE_RETRY(tree, look_once(tree));
 }
 
+static int keep_name(void *arg, struct bytes name)
+{
+	return buf_join(arg, name, BYTES("\0"));
+}
+
+int view_xattr_names(const struct view *view, uint64_t ino, struct buf *names)
+{
+	return ASK(view, xattr_list, ino, keep_name, names);
+}
+
 int tree_tell_locks(struct tree *tree, uint64_t ino, struct bytes locks, bool checked)
 {
 	_cleanup_(batch_done) struct batch batch = { 0 };
 
-	batch_lock(&batch, ino, locks, checked);
+	BATCH_PUT(&batch, BACKEND_LOCK, .ino = ino, .data = locks, .at = checked);
 	return tree_commit(tree, &batch, BACKEND_ANYWAY | BACKEND_FREES);
 }
 

@@ -34,11 +34,15 @@ struct view {
 int view_begin(struct tree *tree, unsigned flags, struct view *view);
 /* The same, but never past anything. */
 int view_begin_whole(struct tree *tree, unsigned flags, struct view *view);
+/* The same of a store that has no tree, as it is now. */
+int view_begin_plain(struct backend *backend, struct view *view);
 void view_end(struct view *view);
 /* All bytes of a node's file, if the view has them already, valid as long as the view; or NULL. */
 const struct buf *view_whole(const struct view *view, uint64_t ino);
 /* Call one of the store's reads (backend.h) with a view. */
 #define ASK(view, read, ...)                                                                       \
 	((view)->backend->ops->read((view)->backend, (view)->snapshot, ##__VA_ARGS__))
+/* The names of a node's attributes, each with a NUL behind it. */
+int view_xattr_names(const struct view *view, uint64_t ino, struct buf *names);
 
 #endif

@@ -36,21 +36,16 @@ static void want(struct tree *tree, struct bytes session, struct bytes key)
 		wanted_free(wanted);
 		return;
 	}
-	pthread_mutex_lock(&tree->taker.lock);
+	WITH_MUTEX(&tree->taker.lock);
 	wanted->next = tree->taker.wanted;
 	tree->taker.wanted = wanted;
-	pthread_mutex_unlock(&tree->taker.lock);
 }
 
 struct wanted *wanted_take(struct tree *tree)
 {
-	struct wanted *wanted;
+	WITH_MUTEX(&tree->taker.lock);
 
-	pthread_mutex_lock(&tree->taker.lock);
-	wanted = tree->taker.wanted;
-	tree->taker.wanted = NULL;
-	pthread_mutex_unlock(&tree->taker.lock);
-	return wanted;
+	return steal_ptr(tree->taker.wanted);
 }
 
 void wanted_free(struct wanted *wanted)
@@ -138,21 +133,20 @@ void tree_doze(struct tree *tree, int milliseconds)
 	int64_t until = tick_now() + (int64_t)milliseconds * 1000000;
 	uint64_t taken;
 
-	pthread_mutex_lock(&tree->taker.lock);
+	WITH_MUTEX(&tree->taker.lock);
 	taken = tree->taker.taken;
 	while (!tree->stopping && !tree->taker.roused && tree->taker.taken == taken &&
 	       tick_cond_wait(&tree->taker.changed, &tree->taker.lock, until) == 0)
 		;
 	tree->taker.roused = false;
-	pthread_mutex_unlock(&tree->taker.lock);
 }
 
 void tree_rouse(struct tree *tree)
 {
-	pthread_mutex_lock(&tree->taker.lock);
+	WITH_MUTEX(&tree->taker.lock);
+
 	tree->taker.roused = true;
 	pthread_cond_broadcast(&tree->taker.changed);
-	pthread_mutex_unlock(&tree->taker.lock);
 }
 
 static int give_up(const char *why)
@@ -291,33 +285,30 @@ int rest_wait(struct tree *tree)
 
 void taker_stepped(struct tree *tree)
 {
-	pthread_mutex_lock(&tree->taker.lock);
+	WITH_MUTEX(&tree->taker.lock);
+
 	tree->taker.steps++;
 	tree->taker.stuck = false;
 	pthread_cond_broadcast(&tree->taker.changed);
-	pthread_mutex_unlock(&tree->taker.lock);
 }
 
 bool taker_asked(struct tree *tree, uint64_t *ret_asked)
 {
-	bool asked;
+	WITH_MUTEX(&tree->taker.lock);
 
-	pthread_mutex_lock(&tree->taker.lock);
 	*ret_asked = tree->taker.asked;
-	asked = tree->taker.asked > tree->taker.taken;
-	pthread_mutex_unlock(&tree->taker.lock);
-	return asked;
+	return tree->taker.asked > tree->taker.taken;
 }
 
 void taker_has(struct tree *tree, uint64_t asked, int result)
 {
-	pthread_mutex_lock(&tree->taker.lock);
+	WITH_MUTEX(&tree->taker.lock);
+
 	tree->taker.taken = asked;
 	tree->taker.result = MIN(result, 0);
 	if (result >= 0)
 		tree->taker.late = tree->taker.stuck = false;
 	pthread_cond_broadcast(&tree->taker.changed);
-	pthread_mutex_unlock(&tree->taker.lock);
 }
 
 int taker_start(struct tree *tree, void *run(void *arg))
@@ -334,10 +325,9 @@ void taker_stop(struct tree *tree)
 		return;
 	backend_wake(tree->backend);
 	pthread_join(tree->taker.thread, NULL);
-	pthread_mutex_lock(&tree->taker.lock);
+	WITH_MUTEX(&tree->taker.lock);
 	tree->taker.runs = tree->taker.late = tree->taker.stuck = false;
 	pthread_cond_broadcast(&tree->taker.changed);
-	pthread_mutex_unlock(&tree->taker.lock);
 }
 
 void waiting_init(struct tree *tree)

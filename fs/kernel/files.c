@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "fs/kernel/streams.h"
+#include "backend/base/chain.h"
 
 struct open_file *open_file_new(struct session *session, struct handle *handle)
 {
@@ -13,14 +14,9 @@ struct open_file *open_file_new(struct session *session, struct handle *handle)
 	if (!file)
 		return NULL;
 	file->handle = handle;
-	pthread_mutex_lock(&session->files_lock);
+	WITH_MUTEX(&session->files_lock);
 	file->id = ++session->last_file;
-	file->next = session->files;
-	file->link = &session->files;
-	if (file->next)
-		file->next->link = &file->next;
-	session->files = file;
-	pthread_mutex_unlock(&session->files_lock);
+	CHAIN_ENTER(session->files, file, next, link);
 	return file;
 }
 
@@ -30,9 +26,7 @@ struct handle *open_file_free(struct session *session, struct open_file *file)
 
 	stream_closing(session, file);
 	pthread_mutex_lock(&session->files_lock);
-	*file->link = file->next;
-	if (file->next)
-		file->next->link = file->link;
+	CHAIN_LEAVE(file, next, link);
 	pthread_mutex_unlock(&session->files_lock);
 	free(file);
 	return handle;

@@ -15,12 +15,12 @@
  */
 
 #include <fuse_lowlevel.h>
-#include <pthread.h>
 #include <stdatomic.h>
 
 #include "fs/kernel/session.h"
 #include "fs/api/tree.h"
 #include "backend/base/log-news.h"
+#include "backend/base/thread.h"
 
 /* An open file, in the session's list so that the end of the mount can free what is left. */
 struct open_file {

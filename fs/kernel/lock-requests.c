@@ -14,7 +14,6 @@
 #include "backend/base/buf.h"
 #include "backend/base/cleanup.h"
 #include "backend/base/log.h"
-#include "backend/base/thread.h"
 #include "backend/base/tick.h"
 
 struct lock_requests {
@@ -265,13 +264,10 @@ static void *expire_run(void *arg)
 int lock_request_map(struct session *session, const struct open_file *file)
 {
 	struct lock_requests *requests = session->locks;
-	int r;
 
-	pthread_mutex_lock(&requests->lock);
+	WITH_MUTEX(&requests->lock);
 	look_at_lease(requests);
-	r = locks_map(&requests->locks, inode_number(handle_inode(file->handle)), file->id);
-	pthread_mutex_unlock(&requests->lock);
-	return r;
+	return locks_map(&requests->locks, inode_number(handle_inode(file->handle)), file->id);
 }
 
 int lock_requests_start(struct session *session)

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "fs/kernel/ranges.h"
+#include "backend/base/chain.h"
 #include "backend/base/cleanup.h"
 
 /* A lock that is held: of a whole file, or in the file's set of ranges. */
@@ -162,11 +163,7 @@ static void held_enter(struct lock_file *file, struct lock_open *open, struct he
 		open->whole = held;
 		return;
 	}
-	held->next = open->held;
-	held->link = &open->held;
-	if (held->next)
-		held->next->link = &held->next;
-	open->held = held;
+	CHAIN_ENTER(open->held, held, next, link);
 	ranges_add(&file->ranges, &held->range);
 }
 
@@ -176,9 +173,7 @@ static void held_remove(struct lock_file *file, struct held *held)
 	if (held->lock.whole) {
 		held->open->whole = NULL;
 	} else {
-		*held->link = held->next;
-		if (held->next)
-			held->next->link = held->link;
+		CHAIN_LEAVE(held, next, link);
 		ranges_remove(&file->ranges, &held->range);
 	}
 	free(held);

@@ -63,14 +63,12 @@ void maps_opened(struct session *session, struct open_file *file, int flags)
 
 uint64_t maps_file_left(struct session *session, uint64_t ino)
 {
-	uint64_t id = 0;
+	WITH_MUTEX(&session->files_lock);
 
-	pthread_mutex_lock(&session->files_lock);
-	for (const struct open_file *file = session->files; file && !id; file = file->next)
+	for (const struct open_file *file = session->files; file; file = file->next)
 		if (file->can_map && inode_number(handle_inode(file->handle)) == ino)
-			id = file->id;
-	pthread_mutex_unlock(&session->files_lock);
-	return id;
+			return file->id;
+	return 0;
 }
 
 int maps_may_write(struct session *session, const struct open_file *file, bool pages)

@@ -7,8 +7,8 @@
 
 #include "fs/api/events.h"
 #include "fs/kernel/ops.h"
+#include "backend/base/chain.h"
 #include "backend/base/cleanup.h"
-#include "backend/base/thread.h"
 #include "backend/base/tick.h"
 
 /* Between two rounds. */
@@ -51,9 +51,8 @@ static void on_happened(void *arg)
 
 	if (atomic_exchange(&streams->happened, true) || !streams->asleep)
 		return;
-	pthread_mutex_lock(&streams->lock);
+	WITH_MUTEX(&streams->lock);
 	pthread_cond_signal(&streams->changed);
-	pthread_mutex_unlock(&streams->lock);
 }
 
 static void add_read(struct streams *streams, struct stream_read *read)
@@ -217,11 +216,7 @@ int stream_opened(struct session *session, struct open_file *file, struct fuse_f
 		return -ENOMEM;
 	stream->handle = file->handle;
 	pthread_mutex_lock(&streams->lock);
-	stream->next = streams->first;
-	stream->link = &streams->first;
-	if (stream->next)
-		stream->next->link = &stream->next;
-	streams->first = stream;
+	CHAIN_ENTER(streams->first, stream, next, link);
 	pthread_mutex_unlock(&streams->lock);
 	file->stream = stream;
 	fi->nonseekable = 1;
@@ -236,9 +231,7 @@ void stream_closing(struct session *session, struct open_file *file)
 	if (!stream)
 		return;
 	pthread_mutex_lock(&streams->lock);
-	*stream->link = stream->next;
-	if (stream->next)
-		stream->next->link = stream->link;
+	CHAIN_LEAVE(stream, next, link);
 	pthread_mutex_unlock(&streams->lock);
 	if (stream->poll)
 		fuse_pollhandle_destroy(stream->poll);
@@ -273,14 +266,13 @@ static int read_or_wait(struct streams *streams, struct stream_read *read, bool 
 {
 	int r = -ENOTCONN;
 
-	pthread_mutex_lock(&streams->lock);
+	WITH_MUTEX(&streams->lock);
 	if (!streams->stopping)
 		r = stream_read(read->stream->handle, read->size, lines);
 	if (r == 0 && !lines->size)
 		r = !waits ? -EAGAIN : fuse_req_interrupted(read->req) ? -EINTR : 1;
 	if (r > 0)
 		add_read(streams, read);
-	pthread_mutex_unlock(&streams->lock);
 	return r;
 }
 

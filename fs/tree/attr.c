@@ -262,15 +262,15 @@ int inode_list(struct tree *tree, struct inode *inode, const struct view *view,
 	       const struct entry_copy *entry, const struct backend_tail *tail, bool patient,
 	       struct shown *shown)
 {
-	_cleanup_(inode_unlockp) struct inode *locked = NULL;
+	_cleanup_(mutex_unlockp) pthread_mutex_t *locked = NULL;
 
 	if (!patient && pthread_mutex_trylock(&inode->lock) != 0)
 		return -EBUSY;
-	locked = patient ? inode_lock(inode) : inode;
+	locked = patient ? mutex_lock(&inode->lock) : &inode->lock;
 	content_take(inode, view, tail);
 	if (inode->node.parent == entry->parent && inode->node.entry == entry->id)
 		called_is(tree, inode, entry_name(entry));
-	return show(tree, locked, NOBODY, shown);
+	return show(tree, inode, NOBODY, shown);
 }
 
 int tree_enter(struct tree *tree, struct inode *inode, unsigned face, pid_t pid,

@@ -14,6 +14,7 @@
 #include "fs/inode/waiting.h"
 #include "fs/tree/place.h"
 #include "fs/tree/tree.h"
+#include "backend/base/array.h"
 #include "backend/base/log.h"
 
 int entry_check(const struct inode *dir, struct bytes name)
@@ -292,6 +293,45 @@ void dir_apply(struct inode *dir, const struct backend_node *node)
 	dir->node.nlink = node->nlink;
 	dir->node.mtime = node->mtime;
 	dir->node.ctime = node->ctime;
+}
+
+struct changed_dir {
+	struct inode *dir;
+	struct backend_node node; /* as it will be */
+};
+
+int changed_dirs_add(struct changed_dirs *dirs, struct inode *dir, int links)
+{
+	struct changed_dir *item = dirs->item;
+
+	for (size_t i = 0; i < dirs->count; i++, item++)
+		if (item->dir == dir) {
+			item->node.nlink = (uint32_t)((int64_t)item->node.nlink + links);
+			return 0;
+		}
+	if (ARRAY_ROOM(dirs->item, dirs->count, dirs->room) < 0)
+		return -ENOMEM;
+	item = &dirs->item[dirs->count++];
+	item->dir = dir;
+	dir_changed(dir, links, &item->node);
+	return 0;
+}
+
+void changed_dirs_emit(const struct changed_dirs *dirs, struct batch *batch)
+{
+	for (size_t i = 0; i < dirs->count; i++)
+		batch_dir(batch, &dirs->item[i].dir->node, &dirs->item[i].node);
+}
+
+void changed_dirs_apply(const struct changed_dirs *dirs)
+{
+	for (size_t i = 0; i < dirs->count; i++)
+		dir_apply(dirs->item[i].dir, &dirs->item[i].node);
+}
+
+void changed_dirs_done(struct changed_dirs *dirs)
+{
+	free(dirs->item);
 }
 
 void guard_dirs(const struct inode *dir, struct batch *batch)

@@ -29,6 +29,7 @@
 #include "fs/inode/waiting.h"
 #include "fs/tree/tree.h"
 #include "fs/write/write.h"
+#include "backend/base/chain.h"
 #include "backend/base/tick.h"
 
 enum {
@@ -64,21 +65,15 @@ int ghost_add(struct tree *tree, struct inode *inode, uint64_t parent)
 	ghost->inode = inode;
 	ghost->parent = parent;
 	ghost->until = tick_now() + (int64_t)GHOST_MS * 1000000;
-	ghost->next = tree->ghosts;
-	ghost->link = &tree->ghosts;
-	tree->ghosts = ghost;
-	if (ghost->next)
-		ghost->next->link = &ghost->next;
-	else /* otherwise the tree's thread waits for an earlier one */
+	CHAIN_ENTER(tree->ghosts, ghost, next, link);
+	if (!ghost->next) /* otherwise the tree's thread waits for an earlier one */
 		tree_rouse(tree);
 	return 0;
 }
 
 static void ghost_free(struct tree *tree, struct ghost *ghost)
 {
-	*ghost->link = ghost->next;
-	if (ghost->next)
-		ghost->next->link = ghost->link;
+	CHAIN_LEAVE(ghost, next, link);
 	inode_forget(tree, ghost->inode, 1);
 	free(ghost);
 }

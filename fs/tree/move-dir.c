@@ -168,18 +168,10 @@ static int move_child(struct outside *outside, const struct above *above,
 	_cleanup_(buf_done) struct buf from = { 0 }, to = { 0 };
 	_cleanup_(place_done) struct place place = { 0 };
 	struct bytes name = entry_name(child);
-	int r = buf_append_bytes(&from, buf_bytes(&above->from));
+	int r = buf_join(&from, buf_bytes(&above->from), BYTES("/"), name);
 
 	if (r == 0)
-		r = buf_append_byte(&from, '/');
-	if (r == 0)
-		r = buf_append_bytes(&from, name);
-	if (r == 0)
-		r = buf_append_bytes(&to, buf_bytes(&above->to));
-	if (r == 0)
-		r = buf_append_byte(&to, '/');
-	if (r == 0)
-		r = buf_append_bytes(&to, name);
+		r = buf_join(&to, buf_bytes(&above->to), BYTES("/"), name);
 	if (r < 0)
 		return r;
 	if (S_ISDIR(child->node.mode))

@@ -119,43 +119,36 @@ int place_is_free(const struct placing *placing, struct bytes session, struct by
 	return r > 0 ? !tfind(&key, &placing->given, compare_keys) : r;
 }
 
-/* Find the session of a directory of that name; at first the place has the id that it would
- * have. */
-static int place_session(const struct placing *placing, struct bytes name, struct place *place)
+/* Find the key for a file of that name; session NULL: the session of such a directory.  At first
+ * the buffer holds the one that it would have. */
+static int place_key(const struct placing *placing, const struct bytes *session, struct bytes dirs,
+		     struct bytes name, struct buf *key)
 {
-	struct bytes none = { 0 };
-	int r;
+	const struct bytes none = { 0 };
+	int r = 0;
 
-	place->kind = BACKEND_SESSION;
-	/* An empty id is an id: it must have an address. */
-	r = buf_reserve(&place->session, 1);
 	for (unsigned attempt = 0; r == 0 && attempt < OWN_KEY_MAX; attempt++) {
-		r = place_is_free(placing, buf_bytes(&place->session), none);
+		r = place_is_free(placing, session ? *session : buf_bytes(key),
+				  session ? buf_bytes(key) : none);
 		if (r != 0)
 			return MIN(r, 0);
-		buf_clear(&place->session);
+		buf_clear(key);
 		/* Another name decodes to the same id: use this one literally. */
-		r = attempt == 0 && utf8_valid(name) ?
-			    buf_append_bytes(&place->session, name) :
-			    names_own_key(none, name, attempt, &place->session);
+		r = !session && attempt == 0 && utf8_valid(name) ?
+			    buf_append_bytes(key, name) :
+			    names_own_key(dirs, name, attempt, key);
 	}
 	return r < 0 ? r : -EEXIST;
 }
 
-/* Find the key for a file of that name; at first the buffer holds the one that it would have. */
-static int place_key(const struct placing *placing, struct bytes session, struct bytes dirs,
-		     struct bytes name, struct buf *key)
+static int place_session(const struct placing *placing, struct bytes name, struct place *place)
 {
-	int r = 0;
+	const struct bytes none = { 0 };
+	/* An empty id is an id: it must have an address. */
+	int r = buf_reserve(&place->session, 1);
 
-	for (unsigned attempt = 0; r == 0 && attempt < OWN_KEY_MAX; attempt++) {
-		r = place_is_free(placing, session, buf_bytes(key));
-		if (r != 0)
-			return MIN(r, 0);
-		buf_clear(key);
-		r = names_own_key(dirs, name, attempt, key);
-	}
-	return r < 0 ? r : -EEXIST;
+	place->kind = BACKEND_SESSION;
+	return r < 0 ? r : place_key(placing, NULL, none, name, &place->session);
 }
 
 /* What a path outside of sessions is by the layout. */
@@ -191,6 +184,7 @@ static int place_state(const struct placing *placing, struct bytes dirs, struct 
 		       struct place *place)
 {
 	const struct backend_node *over = placing->over;
+	const struct bytes session = buf_bytes(&place->session);
 
 	if (over && over->kind == place->kind) {
 		buf_clear(&place->session);
@@ -200,7 +194,7 @@ static int place_state(const struct placing *placing, struct bytes dirs, struct 
 			return -ENOMEM;
 		return 0;
 	}
-	return place_key(placing, buf_bytes(&place->session), dirs, name, &place->key);
+	return place_key(placing, &session, dirs, name, &place->key);
 }
 
 static int place_outside(const struct placing *placing, struct inode *dir, struct bytes name,
@@ -300,15 +294,13 @@ static int relocate_file(struct relocating *to, const struct entry_copy *child, 
 
 	if (bytes_starts_with(rest, dirs)) {
 		rest = bytes_make(rest.data + dirs.size, rest.size - dirs.size);
-		r = buf_append_bytes(&key, dirs_to);
-		if (r == 0)
-			r = buf_append_bytes(&key, rest);
+		r = buf_join(&key, dirs_to, rest);
 	} else {
 		r = names_key(dirs_to, name, &key);
 	}
 	to->placing->self = node.ino;
 	if (r == 0)
-		r = place_key(to->placing, to->session, dirs_to, name, &key);
+		r = place_key(to->placing, &to->session, dirs_to, name, &key);
 	if (r == 0 && (apart_has(to->placing->tree, child->node.session, child->node.key) ||
 		       apart_has(to->placing->tree, to->session, buf_bytes(&key))))
 		r = -EIO;

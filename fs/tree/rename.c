@@ -184,7 +184,6 @@ static void moving_apply(struct tree *tree, struct moving *moving, struct backen
 	node->flags = moving->node.flags;
 	node->size = moving->node.size;
 	inode_set_node(inode, node);
-	called_is(tree, inode, moving->name_to);
 	inode->changed = inode->replaced_at = ++tree->changes;
 	relocations_apply(tree, &moving->files);
 	if (moving->ghost)
@@ -219,18 +218,15 @@ static void moving_emit_node(const struct moving *moving, struct batch *batch)
 	batch_node_put(batch, &moving->node);
 }
 
-static int dirs_link_change(const struct moving *a, const struct inode *removed,
-			    const struct inode *dir)
+/* over: what goes from where it comes to, or NULL. */
+static int moving_dirs(const struct moving *moving, const struct inode *over,
+		       struct changed_dirs *dirs)
 {
-	int links = 0;
+	const int links = inode_is_dir(moving->inode);
+	int r = changed_dirs_add(dirs, moving->dir, -links);
 
-	if (inode_is_dir(a->inode)) {
-		links -= a->dir == dir;
-		links += a->dir_to == dir;
-	}
-	if (removed && inode_is_dir(removed))
-		links -= a->dir_to == dir;
-	return links;
+	return r < 0 ? r :
+		       changed_dirs_add(dirs, moving->dir_to, links - (over && inode_is_dir(over)));
 }
 
 static int rename_check(struct view *view, const struct moving *moving, const struct inode *over)
@@ -282,7 +278,7 @@ static int rename_plain(struct tree *tree, struct view *view, struct moving *mov
 	_cleanup_(unlinking_done) struct unlinking unlinking = { .entry = over_id };
 	_cleanup_(backend_node_done) struct backend_node copy = { 0 };
 	_cleanup_(freep) char *name = NULL;
-	struct backend_node from_node, to_node;
+	_cleanup_(changed_dirs_done) struct changed_dirs dirs = { 0 };
 	unsigned flags = 0;
 	bool forgets;
 	int r;
@@ -318,11 +314,9 @@ static int rename_plain(struct tree *tree, struct view *view, struct moving *mov
 			moving->node.ino);
 	if (moving->whiteout)
 		r = entry_leave_whiteout(tree, moving->dir, moving->name, &batch);
-	dir_changed(moving->dir, dirs_link_change(moving, over, moving->dir), &from_node);
-	dir_changed(moving->dir_to, dirs_link_change(moving, over, moving->dir_to), &to_node);
-	batch_dir(&batch, &moving->dir->node, &from_node);
-	if (moving->dir != moving->dir_to)
-		batch_dir(&batch, &moving->dir_to->node, &to_node);
+	if (r == 0)
+		r = moving_dirs(moving, over, &dirs);
+	changed_dirs_emit(&dirs, &batch);
 	if (r == 0)
 		r = moving->save ? save_commit(tree, moving->save, &batch, flags) :
 				   tree_commit(tree, &batch, flags);
@@ -331,9 +325,7 @@ static int rename_plain(struct tree *tree, struct view *view, struct moving *mov
 		return -ESTALE;
 	if (r < 0)
 		return r;
-	dir_apply(moving->dir, &from_node);
-	if (moving->dir != moving->dir_to)
-		dir_apply(moving->dir_to, &to_node);
+	changed_dirs_apply(&dirs);
 	if (over)
 		unlinking_apply(&unlinking);
 	moving_apply(tree, moving, &copy, steal_ptr(name));
@@ -396,7 +388,7 @@ static int rename_exchange(struct tree *tree, struct view *view, struct moving *
 	_cleanup_(backend_node_done) struct backend_node b_copy = { 0 };
 	_cleanup_(freep) char *a_name = NULL;
 	_cleanup_(freep) char *b_name = NULL;
-	struct backend_node a_dir, b_dir;
+	_cleanup_(changed_dirs_done) struct changed_dirs dirs = { 0 };
 	int r;
 
 	r = exchange_plan(tree, view, a, b, &batch);
@@ -404,21 +396,17 @@ static int rename_exchange(struct tree *tree, struct view *view, struct moving *
 		r = moving_prepare(a, &a_copy, &a_name);
 	if (r == 0)
 		r = moving_prepare(b, &b_copy, &b_name);
+	if (r == 0)
+		r = moving_dirs(a, NULL, &dirs);
+	if (r == 0)
+		r = moving_dirs(b, NULL, &dirs);
 	if (r < 0)
 		return r;
-	dir_changed(a->dir, dirs_link_change(a, NULL, a->dir) + dirs_link_change(b, NULL, a->dir),
-		    &a_dir);
-	dir_changed(b->dir, dirs_link_change(a, NULL, b->dir) + dirs_link_change(b, NULL, b->dir),
-		    &b_dir);
-	batch_dir(&batch, &a->dir->node, &a_dir);
-	if (a->dir != b->dir)
-		batch_dir(&batch, &b->dir->node, &b_dir);
+	changed_dirs_emit(&dirs, &batch);
 	r = tree_commit(tree, &batch, 0);
 	if (r < 0)
 		return r;
-	dir_apply(a->dir, &a_dir);
-	if (a->dir != b->dir)
-		dir_apply(b->dir, &b_dir);
+	changed_dirs_apply(&dirs);
 	moving_apply(tree, a, &a_copy, steal_ptr(a_name));
 	moving_apply(tree, b, &b_copy, steal_ptr(b_name));
 	return 0;

@@ -126,6 +126,18 @@ void dir_changed(struct inode *dir, int links, struct backend_node *ret_node);
 void batch_dir(struct batch *batch, const struct backend_node *before,
 	       const struct backend_node *node);
 void dir_apply(struct inode *dir, const struct backend_node *node);
+/* Directories that names come to or go from, each once. */
+struct changed_dirs {
+	struct changed_dir *item;
+	size_t count;
+	size_t room;
+};
+/* The inode is borrowed. */
+int changed_dirs_add(struct changed_dirs *dirs, struct inode *dir, int links);
+void changed_dirs_emit(const struct changed_dirs *dirs, struct batch *batch);
+/* After the commit. */
+void changed_dirs_apply(const struct changed_dirs *dirs);
+void changed_dirs_done(struct changed_dirs *dirs);
 
 /* Conditions of a batch that makes or moves something into a directory: where that lies, up to the
  * root. */

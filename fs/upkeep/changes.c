@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "fs/inode/view.h"
 #include "fs/upkeep/session-keys.h"
 #include "backend/base/array.h"
 #include "backend/base/cleanup.h"
@@ -196,17 +197,16 @@ int history_changes(struct backend *backend, struct bytes session, struct bytes 
 {
 	_cleanup_(session_keys_done) struct session_keys keys = { 0 };
 	struct changes changes = { .most = most };
-	struct backend_snapshot *snapshot;
-	int r = backend->ops->snapshot_begin(backend, BACKEND_ANYWAY, &snapshot);
+	_cleanup_(view_end) struct view view = { 0 };
+	int r = view_begin_plain(backend, &view);
 
-	if (r < 0)
-		return r;
-	r = session_keys_find(backend, snapshot, session, key, &keys);
+	if (r == 0)
+		r = session_keys_find(backend, view.snapshot, session, key, &keys);
 	for (size_t i = 0; r == 0 && i < keys.count; i++) {
-		changes.key = session_key_at(&keys, i);
-		r = of_key(backend, snapshot, session, &changes);
+		changes.key = keys.item[i].key;
+		r = of_key(backend, view.snapshot, session, &changes);
 	}
-	backend->ops->snapshot_end(backend, snapshot);
+	view_end(&view);
 	if (changes.count)
 		qsort(changes.item, changes.count, sizeof(*changes.item), newest_first);
 	for (size_t i = 0; r == 0 && i < MIN(changes.count, most); i++)

@@ -36,6 +36,7 @@
 #include "fs/base/sound.h"
 #include "fs/content/content.h"
 #include "fs/inode/inodes.h"
+#include "fs/upkeep/session-keys.h"
 #include "backend/base/array.h"
 #include "backend/base/cleanup.h"
 #include "backend/base/tick.h"
@@ -102,44 +103,20 @@ static int check_row(void *arg, int64_t index, struct bytes data)
 	return 0;
 }
 
-struct key_item {
-	char *session;
-	size_t session_size;
-	char *key;
-	size_t key_size;
-};
-
-struct key_items {
-	struct key_item *item;
-	size_t count;
-	size_t room;
-};
-
-static int keep_key_item(void *arg, struct bytes session, struct bytes key,
-			 const struct backend_key_stat *stat)
+static int keep_key(void *arg, struct bytes session, struct bytes key,
+		    const struct backend_key_stat *stat)
 {
-	struct key_items *items = arg;
-	struct key_item *item;
-
 	(void)stat;
-	if (ARRAY_ROOM(items->item, items->count, items->room) < 0)
-		return -ENOMEM;
-	item = &items->item[items->count];
-	*item = (struct key_item){ .session = bytes_dup(session),
-				   .session_size = session.size,
-				   .key = bytes_dup(key),
-				   .key_size = key.size };
-	items->count++;
-	return item->session && item->key ? 0 : -ENOMEM;
+	return session_keys_add(arg, &(struct backend_past_key){ 0, session, key });
 }
 
-static int check_key(struct checking *checking, const struct key_item *item)
+static int check_key(struct checking *checking, const struct backend_past_key *key)
 {
 	struct view *view = &checking->view;
 	struct row_check row = {
 		.checking = checking,
-		.session = bytes_make(item->session, item->session_size),
-		.key = bytes_make(item->key, item->key_size),
+		.session = key->session,
+		.key = key->key,
 	};
 	struct backend_node node;
 	int r;
@@ -167,18 +144,12 @@ static int check_key(struct checking *checking, const struct key_item *item)
 static int check_keys(struct checking *checking)
 {
 	struct view *view = &checking->view;
-	struct key_items items = { 0 };
+	_cleanup_(session_keys_done) struct session_keys keys = { 0 };
 	struct bytes none = { 0 };
-	int r;
+	int r = ASK(view, key_list, none, none, keep_key, &keys);
 
-	r = ASK(view, key_list, none, none, keep_key_item, &items);
-	for (size_t i = 0; i < items.count; i++) {
-		if (r == 0)
-			r = check_key(checking, &items.item[i]);
-		free(items.item[i].session);
-		free(items.item[i].key);
-	}
-	free(items.item);
+	for (size_t i = 0; r == 0 && i < keys.count; i++)
+		r = check_key(checking, &keys.item[i]);
 	return r;
 }
 
@@ -413,9 +384,7 @@ static int check_once(struct checking *checking)
 	if (r < 0)
 		return r;
 	checking->result.violations = (uint64_t)r;
-	r = backend->ops->snapshot_begin(backend, BACKEND_ANYWAY, &checking->view.snapshot);
-	if (r == 0)
-		checking->view.backend = backend;
+	r = view_begin_plain(backend, &checking->view);
 	if (r == 0)
 		r = check_nodes(checking);
 	if (r == 0)

@@ -19,6 +19,7 @@
 #include <stdlib.h>
 
 #include "fs/api/trash.h"
+#include "fs/base/entries.h"
 #include "fs/base/ttl.h"
 #include "fs/upkeep/upkeep.h"
 #include "backend/base/log.h"
@@ -41,14 +42,11 @@ struct expiring {
 	struct view view;
 	int64_t now;
 	int64_t next;
-	struct homes homes; /* that are still to be checked */
-	struct backend_node node[PART];
+	struct homes homes;   /* that are still to be checked */
+	struct entries found; /* some of them, called by their paths */
 	int64_t ttl[PART];
-	int64_t due[PART];
-	char *name[PART];
-	size_t name_size[PART];
-	size_t count;
-	int error; /* the last error of checking one, or 0 */
+	int64_t due[PART]; /* INT64_MAX: never, or not known */
+	int error;	   /* the last error of checking one, or 0 */
 };
 
 /* Whether an error is not that of one session only. */
@@ -66,17 +64,8 @@ static void look_again(struct expiring *expiring, int64_t at)
 static int keep_home(void *arg, struct bytes path, const struct backend_node *node)
 {
 	struct expiring *expiring = arg;
-	size_t i = expiring->count;
-	int r;
 
-	expiring->name[i] = bytes_dup(path);
-	expiring->name_size[i] = path.size;
-	r = expiring->name[i] ? backend_node_copy(node, &expiring->node[i]) : -ENOMEM;
-	if (r < 0)
-		free(expiring->name[i]);
-	else
-		expiring->count++;
-	return r;
+	return entries_add(&expiring->found, &(struct backend_entry){ .name = path }, node);
 }
 
 /* Its own, or the mount's; 0: it lives for ever. */
@@ -98,7 +87,7 @@ static int find_ttl(struct expiring *expiring, const struct backend_node *node, 
  * old. */
 static int find_due(struct expiring *expiring, size_t i)
 {
-	const struct backend_node *node = &expiring->node[i];
+	const struct backend_node *node = &expiring->found.item[i].node;
 	static const struct backend_session_stat none = { 0 };
 	struct view *view = &expiring->view;
 	const uint64_t layout = expiring->tree->layout;
@@ -106,6 +95,7 @@ static int find_due(struct expiring *expiring, size_t i)
 	int r = find_ttl(expiring, node, &expiring->ttl[i]);
 	int64_t ttl = expiring->ttl[i];
 
+	expiring->due[i] = INT64_MAX;
 	if (r < 0 || !ttl)
 		return r;
 	r = session_look(view->backend, view->snapshot, layout, node, &none, &look);
@@ -113,20 +103,6 @@ static int find_due(struct expiring *expiring, size_t i)
 		r = session_look(view->backend, view->snapshot, layout, node, NULL, &look);
 	if (r == 0 && look.changed < INT64_MAX - ttl)
 		expiring->due[i] = look.changed + ttl;
-	return r;
-}
-
-/* The same; INT64_MAX: never, or not known. */
-static int expire_judge(struct expiring *expiring, size_t i)
-{
-	int r;
-
-	expiring->due[i] = INT64_MAX;
-	r = find_due(expiring, i);
-	if (r < 0 && !fails_all(r)) {
-		expiring->error = r;
-		r = 0;
-	}
 	return r;
 }
 
@@ -148,7 +124,7 @@ static void say_removed(struct bytes name, int64_t ttl, int64_t grace, bool is_k
 static void remove_session(struct expiring *expiring, size_t i)
 {
 	struct tree *tree = expiring->tree;
-	struct bytes name = bytes_make(expiring->name[i], expiring->name_size[i]);
+	struct bytes name = entry_name(&expiring->found.item[i]);
 	int64_t ttl = expiring->ttl[i];
 	const int64_t grace = tree->grace;
 	int r = tree_trash(tree, name, expiring->now - ttl, grace);
@@ -177,20 +153,21 @@ static int expire_part(struct expiring *expiring)
 		more = homes_next(&expiring->homes, tree->backend, expiring->view.snapshot, PART,
 				  keep_home, expiring);
 	r = MIN(more, 0);
-	for (size_t i = 0; r == 0 && i < expiring->count; i++)
-		r = expire_judge(expiring, i);
+	for (size_t i = 0; r == 0 && i < expiring->found.count; i++) {
+		r = find_due(expiring, i);
+		if (r < 0 && !fails_all(r)) {
+			expiring->error = r;
+			r = 0;
+		}
+	}
 	view_end(&expiring->view);
-	for (size_t i = 0; r == 0 && i < expiring->count && !tree->stopping; i++) {
+	for (size_t i = 0; r == 0 && i < expiring->found.count && !tree->stopping; i++) {
 		if (expiring->due[i] <= expiring->now)
 			remove_session(expiring, i);
 		else
 			look_again(expiring, expiring->due[i]);
 	}
-	for (size_t i = 0; i < expiring->count; i++) {
-		backend_node_done(&expiring->node[i]);
-		free(expiring->name[i]);
-	}
-	expiring->count = 0;
+	entries_done(&expiring->found);
 	return r < 0 ? r : more;
 }
 
@@ -314,10 +291,10 @@ static void *expire(void *arg)
 
 void expire_soon(struct tree *tree)
 {
-	pthread_mutex_lock(&tree->upkeep->lock);
+	WITH_MUTEX(&tree->upkeep->lock);
+
 	tree->upkeep->expire_at = MIN(tree->upkeep->expire_at, time_now() + SECONDS_LEAST * second);
 	pthread_cond_signal(&tree->upkeep->changed);
-	pthread_mutex_unlock(&tree->upkeep->lock);
 }
 
 int expire_start(struct tree *tree)

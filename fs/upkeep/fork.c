@@ -86,9 +86,7 @@ static int replace(struct bytes text, struct bytes old, struct bytes new, int mo
 
 	while (r == 0 && old.size && count < most &&
 	       (at = memmem(text.data, text.size, old.data, old.size))) {
-		r = buf_append(buf, text.data, (size_t)(at - text.data));
-		if (r == 0)
-			r = buf_append_bytes(buf, new);
+		r = buf_join(buf, bytes_make(text.data, (size_t)(at - text.data)), new);
 		at += old.size;
 		text = bytes_make(at, (size_t)(text.data + text.size - at));
 		count++;
@@ -132,20 +130,18 @@ static int keep_chunk(void *arg, int64_t chunk, struct bytes data)
 	/* Only what is short text can be rewritten without harm, and in its place. */
 	const bool is_text = forking->is_short && !memchr(data.data, '\0', data.size) &&
 			     forking->fork->part.size == forking->fork->part_to.size;
-	struct backend_op *op = batch_add(&forking->batch, BACKEND_CHUNK_PUT);
+	struct bytes kept;
 	int r = 0;
 
 	forking->bytes += data.size;
 	if (forking->bytes > BYTES_MOST)
 		return -EFBIG;
-	if (!op)
-		return -ENOMEM;
-	op->ino = forking->ino;
-	op->at = chunk;
 	if (is_text)
-		r = keep_replaced(forking, data, &op->data);
+		r = keep_replaced(forking, data, &kept);
 	else
-		op->data = batch_keep(&forking->batch, data);
+		kept = batch_keep(&forking->batch, data);
+	if (r == 0)
+		batch_chunk_put(&forking->batch, forking->ino, chunk, kept);
 	return r < 0 ? r : forking->batch.error;
 }
 
@@ -174,19 +170,11 @@ static int keep_piece(void *arg, int64_t index, int64_t seq, struct bytes data)
 	return forking->batch.error;
 }
 
-static int keep_attribute(void *arg, struct bytes name)
-{
-	struct buf *names = arg;
-	int r = buf_append_bytes(names, name);
-
-	return r < 0 ? r : buf_append_byte(names, '\0');
-}
-
 static int copy_attributes(struct forking *forking, uint64_t from, uint64_t to)
 {
 	_cleanup_(buf_done) struct buf names = { 0 };
 	struct view *view = &forking->view;
-	int r = ASK(view, xattr_list, from, keep_attribute, &names);
+	int r = view_xattr_names(view, from, &names);
 
 	for (size_t at = 0; r == 0 && at < names.size;) {
 		const struct bytes name = bytes_str(names.data + at);
@@ -313,10 +301,8 @@ static int path_anew(const struct tree *tree, const struct history_fork *fork, s
 {
 	const struct bytes to = part_of(tree, fork->to), old = part_of(tree, fork->session);
 	_cleanup_(buf_done) struct buf id = { 0 }, from = { 0 };
-	int r = buf_append(&id, fork->session.data, fork->session.size - old.size);
+	int r = buf_join(&id, bytes_make(fork->session.data, fork->session.size - old.size), to);
 
-	if (r == 0)
-		r = buf_append_bytes(&id, to);
 	if (r == 0)
 		r = layout_session(tree->layout, buf_bytes(&id), ret_path);
 	if (r == 0)
@@ -486,11 +472,7 @@ int order_fork(struct buf *order, const struct history_fork *fork)
 			   (long long)fork->time, (long long)MAX(fork->first, 0),
 			   (long long)fork->last, fork->session.size, fork->to.size);
 
-	if (r == 0)
-		r = buf_append_bytes(order, fork->session);
-	if (r == 0)
-		r = buf_append_bytes(order, fork->to);
-	return r < 0 ? r : buf_append_bytes(order, fork->key);
+	return r < 0 ? r : buf_join(order, fork->session, fork->to, fork->key);
 }
 
 int fork_order(struct tree *tree, struct bytes order)

@@ -29,6 +29,7 @@
 #include "fs/api/trash.h"
 #include "fs/base/batch.h"
 #include "fs/inode/commit.h"
+#include "fs/upkeep/session-keys.h"
 #include "fs/upkeep/upkeep.h"
 #include "backend/base/array.h"
 #include "backend/base/log.h"
@@ -62,40 +63,15 @@ struct thinning {
 	size_t count, room;
 	struct kept *all;
 	size_t all_count, all_room;
-	struct buf names; /* of the keys, for after the read */
-	uint64_t *ino;
-	size_t *size; /* session and key of each */
-	size_t keys, ino_room, size_room;
+	struct session_keys keys; /* for after the read */
 };
 
 static void thinning_done(struct thinning *thinning)
 {
 	batch_done(&thinning->batch);
-	buf_done(&thinning->names);
+	session_keys_done(&thinning->keys);
 	free(thinning->time);
 	free(thinning->all);
-	free(thinning->ino);
-	free(thinning->size);
-}
-
-static int keep_key(void *arg, const struct backend_past_key *key)
-{
-	struct thinning *thinning = arg;
-	int r = buf_append_bytes(&thinning->names, key->session);
-
-	if (r == 0)
-		r = buf_append_bytes(&thinning->names, key->key);
-	if (r < 0 || ARRAY_ROOM(thinning->ino, thinning->keys, thinning->ino_room) < 0)
-		return -ENOMEM;
-	for (int i = 0; i < 2; i++) {
-		size_t at = 2 * thinning->keys + (size_t)i;
-
-		if (ARRAY_ROOM(thinning->size, at, thinning->size_room) < 0)
-			return -ENOMEM;
-		thinning->size[at] = i ? key->key.size : key->session.size;
-	}
-	thinning->ino[thinning->keys++] = key->ino;
-	return 0;
 }
 
 static int keep_time(void *arg, const struct backend_past *past)
@@ -131,17 +107,13 @@ static int change_past(struct thinning *thinning, enum backend_op_type type, int
 		       uint64_t records)
 {
 	int r = thinning->records && thinning->records + records > TOGETHER ? commit(thinning) : 0;
-	struct backend_op *op = r == 0 ? batch_add(&thinning->batch, type) : NULL;
 
-	if (!op)
-		return r < 0 ? r : -ENOMEM;
-	op->ino = thinning->key.ino;
-	op->session = thinning->key.session;
-	op->key = thinning->key.key;
-	op->at = at;
-	op->to = to;
+	if (r < 0)
+		return r;
+	BATCH_PUT(&thinning->batch, type, .ino = thinning->key.ino,
+		  .session = thinning->key.session, .key = thinning->key.key, .at = at, .to = to);
 	thinning->records += records;
-	return 0;
+	return thinning->batch.error;
 }
 
 static int by_time(const void *a, const void *b)
@@ -209,17 +181,13 @@ static int thin_round(struct thinning *thinning)
 
 static int read_key(struct thinning *thinning)
 {
-	struct backend *backend = thinning->tree->backend;
-	struct backend_snapshot *snapshot;
-	int r = backend->ops->snapshot_begin(backend, BACKEND_ANYWAY, &snapshot);
+	_cleanup_(view_end) struct view view = { 0 };
+	int r = view_begin_plain(thinning->tree->backend, &view);
 
 	thinning->count = 0;
-	if (r < 0)
-		return r;
-	r = backend_past_times(backend, snapshot, &thinning->key, thinning->since, keep_time,
-			       thinning);
-	backend->ops->snapshot_end(backend, snapshot);
-	return r;
+	return r < 0 ? r :
+		       backend_past_times(view.backend, view.snapshot, &thinning->key,
+					  thinning->since, keep_time, thinning);
 }
 
 static int thin_key(struct thinning *thinning)
@@ -243,14 +211,6 @@ static int thin_key(struct thinning *thinning)
 		thinning->all[thinning->all_count++] = thinning->time[i];
 	}
 	return r < 0 ? r : commit(thinning);
-}
-
-static void next_key(struct thinning *thinning, size_t i, const char **names)
-{
-	thinning->key.ino = thinning->ino[i];
-	thinning->key.session = bytes_make(*names, thinning->size[2 * i]);
-	thinning->key.key = bytes_make(*names + thinning->size[2 * i], thinning->size[2 * i + 1]);
-	*names += thinning->size[2 * i] + thinning->size[2 * i + 1];
 }
 
 /* The oldest go, until the rest is small enough: until when. */
@@ -283,21 +243,19 @@ static int find_most(struct tree *tree, uint64_t *ret_most)
 
 static int thin(struct thinning *thinning, bool whole, uint64_t bytes)
 {
-	const char *names = thinning->names.data;
 	uint64_t most;
 	int64_t until;
 	int r = find_most(thinning->tree, &most);
 
-	for (size_t i = 0; r == 0 && i < thinning->keys && !thinning->tree->stopping; i++) {
-		next_key(thinning, i, &names);
+	for (size_t i = 0; r == 0 && i < thinning->keys.count && !thinning->tree->stopping; i++) {
+		thinning->key = thinning->keys.item[i];
 		r = thin_key(thinning);
 	}
 	if (r < 0 || !whole || bytes <= most)
 		return r;
 	until = too_old(thinning, most - most / 10);
-	names = thinning->names.data;
-	for (size_t i = 0; r == 0 && i < thinning->keys && until > INT64_MIN; i++) {
-		next_key(thinning, i, &names);
+	for (size_t i = 0; r == 0 && i < thinning->keys.count && until > INT64_MIN; i++) {
+		thinning->key = thinning->keys.item[i];
 		r = read_key(thinning);
 		if (r == 0)
 			r = forget(thinning, until);
@@ -310,18 +268,17 @@ static int thin(struct thinning *thinning, bool whole, uint64_t bytes)
 int history_thin(struct tree *tree, int64_t now, bool whole)
 {
 	_cleanup_(thinning_done) struct thinning thinning = { .tree = tree, .now = now };
-	struct backend *backend = tree->backend;
-	struct backend_snapshot *snapshot;
+	_cleanup_(view_end) struct view view = { 0 };
 	uint64_t bytes, most;
-	int64_t last;
-	int r = backend->ops->snapshot_begin(backend, BACKEND_ANYWAY, &snapshot);
+	int64_t last = 0;
+	int r = view_begin_plain(tree->backend, &view);
 
-	if (r < 0)
-		return r;
-	r = backend_past_size(backend, snapshot, &bytes, &last);
+	if (r == 0)
+		r = backend_past_size(view.backend, view.snapshot, &bytes, &last);
 	if (r == 0 && last)
-		r = backend_past_keys(backend, snapshot, NULL, keep_key, &thinning);
-	backend->ops->snapshot_end(backend, snapshot);
+		r = backend_past_keys(view.backend, view.snapshot, NULL, session_keys_add,
+				      &thinning.keys);
+	view_end(&view);
 	if (r == 0)
 		r = find_most(tree, &most);
 	if (r < 0 || !last)
@@ -387,13 +344,12 @@ static int had_rows(struct tree *tree, uint64_t ino, int64_t time)
 int history_thin_removed(struct tree *tree, int64_t now)
 {
 	struct gone_list list = { 0 };
-	struct backend_snapshot *snapshot;
-	int r = tree->backend->ops->snapshot_begin(tree->backend, BACKEND_ANYWAY, &snapshot);
+	struct view view = { 0 };
+	int r = view_begin_plain(tree->backend, &view);
 
-	if (r < 0)
-		return r;
-	r = trash_list(tree->backend, snapshot, keep_gone, &list);
-	tree->backend->ops->snapshot_end(tree->backend, snapshot);
+	if (r == 0)
+		r = trash_list(view.backend, view.snapshot, keep_gone, &list);
+	view_end(&view);
 	if (r == 0 && list.count)
 		qsort(list.item, list.count, sizeof(*list.item), by_path);
 	for (size_t i = 0; r == 0 && i + 1 < list.count && !tree->stopping; i++) {

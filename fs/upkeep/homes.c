@@ -29,14 +29,13 @@ struct finding {
 
 static int add_home(struct finding *finding, struct bytes key)
 {
-	const struct backend_entry nowhere = { .name = BYTES("") };
 	struct view *view = finding->view;
 	struct backend_node node;
 	int r = ASK(view, node_find, finding->session, key, &node);
 
 	if (r < 0)
 		return r == -ENOENT ? 0 : r;
-	r = entries_add(finding->homes, &nowhere, &node);
+	r = entries_add(finding->homes, NULL, &node);
 	backend_node_done(&node);
 	return r;
 }
@@ -138,7 +137,6 @@ int session_packed(struct backend *backend, struct backend_snapshot *snapshot, u
 /* The transcript that the client has packed, which is the session's as if it had rows. */
 static int add_packed(struct finding *finding, uint64_t layout)
 {
-	const struct backend_entry nowhere = { .name = BYTES("") };
 	struct view *view = finding->view;
 	struct backend_node node, of;
 	int r = session_packed(view->backend, view->snapshot, layout, finding->session, &node);
@@ -147,7 +145,7 @@ static int add_packed(struct finding *finding, uint64_t layout)
 		return r == -ENOENT ? 0 : r;
 	of = node;
 	of.session = finding->session;
-	r = entries_add(finding->homes, &nowhere, &of);
+	r = entries_add(finding->homes, NULL, &of);
 	backend_node_done(&node);
 	return r;
 }
@@ -155,9 +153,8 @@ static int add_packed(struct finding *finding, uint64_t layout)
 int homes_of(struct view *view, uint64_t layout, const struct backend_node *home,
 	     struct bytes session, struct entries *homes)
 {
-	const struct backend_entry nowhere = { .name = BYTES("") };
 	struct finding finding = { .view = view, .session = session, .homes = homes };
-	int r = home ? entries_add(homes, &nowhere, home) : 0;
+	int r = home ? entries_add(homes, NULL, home) : 0;
 
 	if (r == 0 && (layout || !home))
 		r = add_home(&finding, (struct bytes){ 0 });
@@ -347,7 +344,7 @@ static int on_entry(void *arg, const struct backend_entry *entry, const struct b
 	_cleanup_(buf_done) struct buf path = { 0 }, session = { 0 };
 	struct backend_node of = *node;
 	bool may_be_packed;
-	int r = 0;
+	int r;
 
 	if (!listing->most)
 		return 1;
@@ -356,13 +353,8 @@ static int on_entry(void *arg, const struct backend_entry *entry, const struct b
 			bytes_ends_with(entry->name, BYTES(PACKED_SUFFIX));
 	if (!may_be_packed && !has_homes(listing->homes, node))
 		return 0;
-	if (dir->path.size) {
-		r = buf_append_bytes(&path, buf_bytes(&dir->path));
-		if (r == 0)
-			r = buf_append_byte(&path, '/');
-	}
-	if (r == 0)
-		r = buf_append_bytes(&path, entry->name);
+	r = buf_join(&path, buf_bytes(&dir->path), bytes_str(dir->path.size ? "/" : ""),
+		     entry->name);
 	if (r == 0 && may_be_packed) {
 		r = judge_packed(listing, buf_bytes(&path), &session);
 		if (r <= 0)

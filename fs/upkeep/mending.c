@@ -24,13 +24,8 @@ void mend_report(struct mending *mending, const char *format, ...)
 
 int mend_view(struct mending *mending)
 {
-	int r;
-
 	view_end(&mending->view);
-	r = mending->backend->ops->snapshot_begin(mending->backend, BACKEND_ANYWAY,
-						  &mending->view.snapshot);
-	mending->view.backend = r < 0 ? NULL : mending->backend;
-	return r;
+	return view_begin_plain(mending->backend, &mending->view);
 }
 
 int mend_commit(struct mending *mending)
@@ -184,8 +179,5 @@ int mend_walk_outside(struct mending *mending, uint64_t ino, const struct place_
 	dir->outside = true;
 	if (!above)
 		return 0;
-	r = buf_append_bytes(&dir->path, buf_bytes(&above->path));
-	if (r == 0)
-		r = buf_append_bytes(&dir->path, name);
-	return r < 0 ? r : buf_append_byte(&dir->path, '/');
+	return buf_join(&dir->path, buf_bytes(&above->path), name, BYTES("/"));
 }

@@ -65,14 +65,12 @@ static int on_node(void *arg, const struct backend_node *node)
 /* 1 or 0.  Rows that were never adopted have no paths yet. */
 static int is_empty(struct backend *backend)
 {
-	struct backend_snapshot *snapshot;
+	_cleanup_(view_end) struct view view = { 0 };
 	bool any = false;
-	int r = backend->ops->snapshot_begin(backend, BACKEND_ANYWAY, &snapshot);
+	int r = view_begin_plain(backend, &view);
 
-	if (r < 0)
-		return r;
-	r = backend->ops->node_list(backend, snapshot, BACKEND_ROOT, false, on_node, &any);
-	backend->ops->snapshot_end(backend, snapshot);
+	if (r == 0)
+		r = ASK(&view, node_list, BACKEND_ROOT, false, on_node, &any);
 	return r < 0 ? r : !any;
 }
 
@@ -152,10 +150,9 @@ static int make_alike(struct tree *tree, struct inode *from, struct inode *to)
 static int append_component(void *arg, struct bytes name, bool last)
 {
 	struct buf *path = arg;
-	int r = path->size ? buf_append_byte(path, '/') : 0;
 
 	(void)last;
-	return r < 0 ? r : buf_append_bytes(path, name);
+	return buf_join(path, bytes_str(path->size ? "/" : ""), name);
 }
 
 /* *ret_alone: it lies outside of its session's directory. */
@@ -350,7 +347,6 @@ static int change(struct backend *backend, uint64_t set, struct layout_changed *
 /* ---- Layouts that nothing is of ---- */
 
 struct comparing {
-	struct backend_snapshot *snapshot;
 	uint64_t from, to;
 	bool below;    /* the names are those below "%" */
 	uint64_t rest; /* that directory; 0: there is none */
@@ -367,12 +363,10 @@ static int compare_entry(void *arg, const struct backend_entry *entry,
 	const bool is_dir = S_ISDIR(node->mode);
 	bool is_rest = !comparing->below && bytes_equal(entry->name, BYTES("%"));
 	enum layout_is is[2];
-	int r = comparing->below ? buf_append_str(&path, "%/") : 0;
+	int r = buf_join(&path, bytes_str(comparing->below ? "%/" : ""), entry->name);
 
 	if (is_rest)
 		comparing->rest = node->ino;
-	if (r == 0)
-		r = buf_append_bytes(&path, entry->name);
 	if (r == 0)
 		r = layout_judge(comparing->from, buf_bytes(&path), is_dir, &is[0], &was, &key);
 	if (r == 0)
@@ -393,20 +387,17 @@ static int compare_entry(void *arg, const struct backend_entry *entry,
 static int adds_only(struct backend *backend, uint64_t from, uint64_t to)
 {
 	struct comparing comparing = { .from = from, .to = to };
+	_cleanup_(view_end) struct view view = { 0 };
 	int r;
 
 	if (!from || (from & to) != from)
 		return 0;
-	r = backend->ops->snapshot_begin(backend, BACKEND_ANYWAY, &comparing.snapshot);
-	if (r < 0)
-		return r;
-	r = backend->ops->entry_list(backend, comparing.snapshot, BACKEND_ROOT, 0, compare_entry,
-				     &comparing);
+	r = view_begin_plain(backend, &view);
+	if (r == 0)
+		r = ASK(&view, entry_list, BACKEND_ROOT, 0, compare_entry, &comparing);
 	comparing.below = true;
 	if (r == 0 && comparing.rest)
-		r = backend->ops->entry_list(backend, comparing.snapshot, comparing.rest, 0,
-					     compare_entry, &comparing);
-	backend->ops->snapshot_end(backend, comparing.snapshot);
+		r = ASK(&view, entry_list, comparing.rest, 0, compare_entry, &comparing);
 	return r == -ENOTEMPTY ? 0 : r < 0 ? r : 1;
 }
 

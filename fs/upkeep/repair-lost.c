@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "fs/base/entries.h"
 #include "fs/base/layout.h"
 #include "fs/base/names.h"
 #include "fs/content/content.h"
@@ -226,20 +227,12 @@ int mend_session(struct mending *mending, struct backend_node *node)
 }
 
 /* A state in a directory shows where the directory was. */
-struct child {
-	struct backend_node node;
-};
-
 static int find_child(void *arg, const struct backend_entry *entry, const struct backend_node *node)
 {
-	struct child *child = arg;
-	int r;
-
 	(void)entry;
-	if (!kind_is_state(node->kind) || !node->key.data || !node->session.data)
-		return 0;
-	r = backend_node_copy(node, &child->node);
-	return r < 0 ? r : 1;
+	return kind_is_state(node->kind) && node->key.data && node->session.data ?
+		       node_keep(arg, node) :
+		       0;
 }
 
 static int place_directory(struct mending *mending, struct backend_node *node,
@@ -275,15 +268,12 @@ static int walk_placed(struct mending *mending, const struct backend_node *node,
 		       const struct backend_node *child)
 {
 	struct place_dir *dir;
-	const char *slash = NULL;
+	const char *slash = memrchr(child->key.data, '/', child->key.size);
 	int r = mend_walk_later(mending, node->ino, NULL, child->session, (struct bytes){ 0 });
 
 	if (r < 0)
 		return r;
 	dir = mending->todo;
-	for (size_t i = 0; i < child->key.size; i++)
-		if (child->key.data[i] == '/')
-			slash = child->key.data + i;
 	if (slash)
 		r = buf_append(&dir->dirs, child->key.data, (size_t)(slash - child->key.data) + 1);
 	return r < 0 ? r : mend_walk(mending);
@@ -292,18 +282,17 @@ static int walk_placed(struct mending *mending, const struct backend_node *node,
 int mend_directory(struct mending *mending, struct backend_node *node)
 {
 	struct view *view = &mending->view;
-	struct child child = { 0 };
+	_cleanup_(backend_node_done) struct backend_node child = { 0 };
 	int r;
 
 	if (!S_ISDIR(node->mode))
 		return 0;
 	r = ASK(view, entry_list, node->ino, 0, find_child, &child);
-	if (r == 0 && child.node.ino) {
-		r = place_directory(mending, node, &child.node);
+	if (r == 0 && child.ino) {
+		r = place_directory(mending, node, &child);
 		if (r == 0 && was_seen(mending, node->ino))
-			r = walk_placed(mending, node, &child.node);
+			r = walk_placed(mending, node, &child);
 	}
-	backend_node_done(&child.node);
 	return r == -EEXIST || r == -ENOTDIR ? 0 : r;
 }
 
@@ -312,16 +301,11 @@ int mend_show_rows(struct mending *mending, const struct backend_node *node)
 {
 	struct view *view = &mending->view;
 	struct backend_key_stat stat;
-	struct backend_op *op;
 
 	if (ASK(view, key_stat, node->session, node->key, &stat) != -ENOENT)
 		return 0;
-	op = batch_add(&mending->batch, BACKEND_KEY_SHOW);
-	if (!op)
-		return -ENOMEM;
-	op->session = node->session;
-	op->key = node->key;
-	op->ino = node->ino;
+	BATCH_PUT(&mending->batch, BACKEND_KEY_SHOW, .session = node->session, .key = node->key,
+		  .ino = node->ino);
 	return mend_commit(mending);
 }
 

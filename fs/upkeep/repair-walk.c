@@ -28,39 +28,23 @@ int mend_is_free(struct mending *mending, struct bytes session, struct bytes key
 	return r;
 }
 
-/* The key of a state file, or its own when that is another's; at first the buffer holds the one
- * that it would have. */
-static int find_key(struct mending *mending, const struct place_dir *dir, struct bytes session,
+/* The key of a state file, or its own when that is another's; session NULL: the id of a session's
+ * directory.  At first the buffer holds the one that it would have. */
+static int find_key(struct mending *mending, struct bytes dirs, const struct bytes *session,
 		    struct bytes name, uint64_t ino, struct buf *key)
 {
-	struct bytes dirs = buf_bytes(&dir->dirs);
+	const struct bytes none = { 0 };
 	int r = 0;
 
 	for (unsigned attempt = 0; r == 0 && attempt < MEND_ATTEMPTS; attempt++) {
 		r = buf_reserve(key, 1);
 		if (r == 0)
-			r = mend_is_free(mending, session, buf_bytes(key), ino);
+			r = mend_is_free(mending, session ? *session : buf_bytes(key),
+					 session ? buf_bytes(key) : none, ino);
 		if (r)
 			return MIN(r, 0);
 		buf_clear(key);
 		r = names_own_key(dirs, name, attempt, key);
-	}
-	return r < 0 ? r : -EEXIST;
-}
-
-/* The id of a session's directory; at first the buffer holds the one that it would have. */
-static int find_session(struct mending *mending, struct bytes name, uint64_t ino,
-			struct buf *session)
-{
-	struct bytes none = { 0 };
-	int r = buf_reserve(session, 1);
-
-	for (unsigned attempt = 0; r == 0 && attempt < MEND_ATTEMPTS; attempt++) {
-		r = mend_is_free(mending, buf_bytes(session), none, ino);
-		if (r)
-			return MIN(r, 0);
-		buf_clear(session);
-		r = names_own_key(none, name, attempt, session);
 	}
 	return r < 0 ? r : -EEXIST;
 }
@@ -78,9 +62,7 @@ static int judge_outside(const struct mending *mending, const struct place_dir *
 		*ret_is = is_dir ? LAYOUT_SESSION : LAYOUT_NONE;
 		return is_dir ? names_decode(NAMES_SESSION, name, session) : 0;
 	}
-	r = buf_append_bytes(&path, buf_bytes(&dir->path));
-	if (r == 0)
-		r = buf_append_bytes(&path, name);
+	r = buf_join(&path, buf_bytes(&dir->path), name);
 	return r < 0 ? r :
 		       layout_judge(mending->layout, buf_bytes(&path), is_dir, ret_is, session,
 				    key);
@@ -110,7 +92,7 @@ static int take_directory(struct mending *mending, const struct place_dir *dir,
 	if (r == 0 && dir->outside && !was_session && !mending->moving)
 		r = judge_outside(mending, dir, name, true, &is, &session, &key);
 	if (r == 0 && is == LAYOUT_SESSION) {
-		r = find_session(mending, name, node.ino, &session);
+		r = find_key(mending, none, NULL, name, node.ino, &session);
 		becomes = true;
 	}
 	if (r < 0)
@@ -147,8 +129,7 @@ uint32_t mend_guess_kind(struct mending *mending, const struct backend_node *nod
 		return BACKEND_HASH;
 	if (ASK(view, key_stat, node->session, node->key, &stat) < 0 || stat.last > 0)
 		return BACKEND_LIST;
-	if (buf_append_bytes(&sidecar, node->key) == 0 &&
-	    buf_append_bytes(&sidecar, names_hash_suffix) == 0 &&
+	if (buf_join(&sidecar, node->key, names_hash_suffix) == 0 &&
 	    ASK(view, key_stat, node->session, buf_bytes(&sidecar), &stat) == 0)
 		return BACKEND_LIST;
 	return BACKEND_SINGLE;
@@ -184,7 +165,8 @@ static int take_state(struct mending *mending, const struct place_dir *dir,
 		r = outside_key ? buf_append_bytes(&key, buf_bytes(outside_key)) :
 				  names_key(buf_bytes(&dir->dirs), name, &key);
 		if (r == 0)
-			r = find_key(mending, dir, session, name, node.ino, &key);
+			r = find_key(mending, buf_bytes(&dir->dirs), &session, name, node.ino,
+				     &key);
 		node.key = buf_bytes(&key);
 	}
 	node.nlink = 1;

@@ -5,49 +5,52 @@
 #include <stdlib.h>
 
 #include "backend/base/array.h"
-#include "backend/base/cleanup.h"
 
 void session_keys_done(struct session_keys *keys)
 {
 	for (size_t i = 0; i < keys->count; i++)
-		free(keys->key[i]);
-	free(keys->key);
-	free(keys->size);
+		free((void *)(uintptr_t)keys->item[i].session.data);
+	free(keys->item);
 }
 
-struct bytes session_key_at(const struct session_keys *keys, size_t i)
+int session_keys_add(void *arg, const struct backend_past_key *key)
 {
-	return bytes_make(keys->key[i], keys->size[i]);
+	struct session_keys *keys = arg;
+	struct buf both = { 0 };
+
+	if (ARRAY_ROOM(keys->item, keys->count, keys->room) < 0 ||
+	    buf_join(&both, key->session, key->key, BYTES("\0")) < 0) {
+		buf_done(&both);
+		return -ENOMEM;
+	}
+	keys->item[keys->count++] = (struct backend_past_key){
+		.ino = key->ino,
+		.session = bytes_make(both.data, key->session.size),
+		.key = bytes_make(both.data + key->session.size, key->key.size),
+	};
+	return 0;
 }
 
-static int add_key(struct session_keys *keys, struct bytes key)
+static int add_once(struct session_keys *keys, struct bytes key)
 {
 	for (size_t i = 0; i < keys->count; i++)
-		if (bytes_equal(session_key_at(keys, i), key))
+		if (bytes_equal(keys->item[i].key, key))
 			return 0;
-	if (ARRAY_ROOM(keys->key, keys->count, keys->room) < 0 ||
-	    ARRAY_ROOM(keys->size, keys->count, keys->size_room) < 0)
-		return -ENOMEM;
-	keys->key[keys->count] = bytes_dup(key);
-	keys->size[keys->count] = key.size;
-	return keys->key[keys->count] ? (keys->count++, 0) : -ENOMEM;
+	return session_keys_add(keys, &(struct backend_past_key){ 0, keys->session, key });
 }
 
 static int on_key(void *arg, struct bytes session, struct bytes key,
 		  const struct backend_key_stat *stat)
 {
-	(void)session;
-	(void)stat;
-	return add_key(arg, key);
+	(void)session, (void)stat;
+	return add_once(arg, key);
 }
 
 static int on_past(void *arg, const struct backend_past_key *key)
 {
 	struct session_keys *keys = arg;
 
-	if (key->ino || !bytes_equal(key->session, keys->session))
-		return 1;
-	return add_key(keys, key->key);
+	return key->ino || !bytes_equal(key->session, keys->session) ? 1 : add_once(keys, key->key);
 }
 
 int session_keys_find(struct backend *backend, struct backend_snapshot *snapshot,
@@ -59,7 +62,7 @@ int session_keys_find(struct backend *backend, struct backend_snapshot *snapshot
 
 	keys->session = session;
 	if (key.data)
-		return add_key(keys, key);
+		return add_once(keys, key);
 	r = backend_session_keys(backend, snapshot, session, all, on_key, keys);
 	return r < 0 ? r : backend_past_keys(backend, snapshot, &before, on_past, keys);
 }

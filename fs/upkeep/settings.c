@@ -84,13 +84,11 @@ int settings_read(struct backend *backend, struct settings *ret_settings, char *
 		  char **ret_why)
 {
 	struct reading reading = { .why = ret_why };
-	struct backend_snapshot *snapshot;
-	int r = backend->ops->snapshot_begin(backend, BACKEND_ANYWAY, &snapshot);
+	_cleanup_(view_end) struct view view = { 0 };
+	int r = view_begin_plain(backend, &view);
 
-	if (r < 0)
-		return r;
-	r = backend->ops->setting_list(backend, snapshot, keep_setting, &reading);
-	backend->ops->snapshot_end(backend, snapshot);
+	if (r == 0)
+		r = ASK(&view, setting_list, keep_setting, &reading);
 	if (r == 0)
 		*ret_settings = reading.settings;
 	if (r == 0 && ret_table)
@@ -214,10 +212,7 @@ void settings_look(struct tree *tree)
 
 void settings_note_quotas(struct tree *tree, struct batch *batch)
 {
-	struct backend_op *op = tree->quota.any ? NULL : batch_add(batch, BACKEND_SETTING);
-
-	if (!op)
-		return;
-	op->name = bytes_str(setting_quotas);
-	op->data = BYTES("1");
+	if (!tree->quota.any)
+		BATCH_PUT(batch, BACKEND_SETTING, .name = bytes_str(setting_quotas),
+			  .data = BYTES("1"));
 }

@@ -28,19 +28,6 @@ int family_look(struct view *view, const struct entries *homes,
 		const struct backend_session_stat *rows, const struct entries *family,
 		struct session_look *look);
 
-/* Directories that names come to or go from, each once. */
-struct changed_dirs {
-	struct changed_dir *item;
-	size_t count;
-	size_t room;
-};
-/* The inode is borrowed. */
-int changed_dirs_add(struct changed_dirs *dirs, struct inode *dir, int links);
-void changed_dirs_emit(const struct changed_dirs *dirs, struct batch *batch);
-/* After the commit. */
-void changed_dirs_apply(const struct changed_dirs *dirs);
-void changed_dirs_done(struct changed_dirs *dirs);
-
 /* fork.c: an order behind its first word. */
 int fork_order(struct tree *tree, struct bytes order);
 

@@ -3,52 +3,11 @@
 /* How old and how large a session is, and what lies in the trash. */
 
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "fs/base/ttl.h"
 #include "fs/tree/tree.h"
 #include "fs/upkeep/trash-internal.h"
-#include "backend/base/array.h"
-
-struct changed_dir {
-	struct inode *dir;
-	struct backend_node node; /* as it will be */
-};
-
-int changed_dirs_add(struct changed_dirs *dirs, struct inode *dir, int links)
-{
-	struct changed_dir *item = dirs->item;
-
-	for (size_t i = 0; i < dirs->count; i++, item++)
-		if (item->dir == dir) {
-			item->node.nlink = (uint32_t)((int64_t)item->node.nlink + links);
-			return 0;
-		}
-	if (ARRAY_ROOM(dirs->item, dirs->count, dirs->room) < 0)
-		return -ENOMEM;
-	item = &dirs->item[dirs->count++];
-	item->dir = dir;
-	dir_changed(dir, links, &item->node);
-	return 0;
-}
-
-void changed_dirs_emit(const struct changed_dirs *dirs, struct batch *batch)
-{
-	for (size_t i = 0; i < dirs->count; i++)
-		batch_dir(batch, &dirs->item[i].dir->node, &dirs->item[i].node);
-}
-
-void changed_dirs_apply(const struct changed_dirs *dirs)
-{
-	for (size_t i = 0; i < dirs->count; i++)
-		dir_apply(dirs->item[i].dir, &dirs->item[i].node);
-}
-
-void changed_dirs_done(struct changed_dirs *dirs)
-{
-	free(dirs->item);
-}
 
 int family_find(struct view *view, uint64_t dir, struct entries *family)
 {

@@ -172,8 +172,9 @@ static void emit_shown(struct backend_node *node, int64_t removed, struct batch 
 	batch_node_put(batch, node);
 	if (!state)
 		return;
-	batch_key_show(batch, node);
-	batch_past_gone(batch, node, removed);
+	batch_key(batch, BACKEND_KEY_SHOW, node);
+	BATCH_PUT(batch, BACKEND_PAST_NOTE, .session = node->session, .key = node->key,
+		  .parent = PAST_GONE, .at = removed);
 }
 
 static void regain(struct tree *tree, const struct backend_node *node)
@@ -509,12 +510,8 @@ static int purge(struct tree *tree, uint64_t id)
 
 int tree_trash_purge(struct tree *tree, uint64_t id)
 {
-	int r;
-
 	if (tree->options.read_only)
 		return -EROFS;
-	pthread_mutex_lock(&tree->upkeep->trash_lock);
-	r = TREE_RETRY(tree, purge(tree, id));
-	pthread_mutex_unlock(&tree->upkeep->trash_lock);
-	return r;
+	WITH_MUTEX(&tree->upkeep->trash_lock);
+	return TREE_RETRY(tree, purge(tree, id));
 }

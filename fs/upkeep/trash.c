@@ -198,27 +198,19 @@ static struct backend_node home_node(const struct home *home)
 static int find_named(struct trashing *trashing)
 {
 	struct tree *tree = trashing->tree;
-	struct bytes path = trashing->path, name;
+	struct view *view = &trashing->view;
 	struct home *home = add_home(trashing);
-	bool more = true;
-	int r = home ? buf_append_bytes(&home->path, path) : -ENOMEM;
+	struct bytes name;
+	int r = home ? buf_append_bytes(&home->path, trashing->path) : -ENOMEM;
 
-	if (r < 0)
-		return r;
-	home->inode = inode_ref(tree, tree->root);
-	while (r == 0 && more) {
-		more = names_cut(&path, &name);
-		if (home->parent)
-			inode_forget(tree, home->parent, 1);
-		home->parent = home->inode;
-		home->inode = NULL;
-		r = entry_open(tree, &trashing->view, home->parent, name, &home->entry,
-			       &home->inode);
-	}
+	if (r == 0)
+		r = path_parent(tree, view, trashing->path, &home->parent, &name);
+	if (r == 0)
+		r = entry_open(tree, view, home->parent, name, &home->entry, &home->inode);
 	if (r == 0)
 		r = judge_packed(trashing, home);
 	if (r < 0)
-		return r;
+		return r == -EEXIST ? -ENOTDIR : r;
 	return home->inode->node.kind == BACKEND_SESSION || home->key.size ||
 			       (inode_is_state(home->inode) && !inode_session(home->parent)) ?
 		       0 :
@@ -269,7 +261,6 @@ static int judge_session(struct trashing *trashing)
 {
 	_cleanup_(entries_done) struct entries homes = { 0 };
 	struct view *view = &trashing->view;
-	const struct backend_entry nowhere = { .name = BYTES("") };
 	struct session_look look = { 0 };
 	int r = 0;
 
@@ -277,7 +268,7 @@ static int judge_session(struct trashing *trashing)
 		const struct inode *inode = trashing->home[i].inode;
 		const struct backend_node node = home_node(&trashing->home[i]);
 
-		r = entries_add(&homes, &nowhere, &node);
+		r = entries_add(&homes, NULL, &node);
 		if (r == 0 && inode_is_dir(inode))
 			r = family_find(view, inode->ino, &trashing->family);
 	}

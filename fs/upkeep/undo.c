@@ -32,15 +32,9 @@ struct undoing {
 static struct backend_op *add_op(struct undoing *undoing, enum backend_op_type type, int64_t at,
 				 int64_t to)
 {
-	struct backend_op *op = batch_add(undoing->batch, type);
-
-	if (!op)
-		return NULL;
-	op->session = op->session_to = undoing->session;
-	op->key = op->key_to = undoing->key;
-	op->at = at;
-	op->to = to;
-	return op;
+	return BATCH_PUT(undoing->batch, type, .session = undoing->session, .key = undoing->key,
+			 .session_to = undoing->session, .key_to = undoing->key, .at = at,
+			 .to = to);
 }
 
 static int64_t run_end(const struct as_of *as_of, size_t i)
@@ -205,7 +199,7 @@ static int undo_once(struct undoing *undoing, struct session_keys *keys, struct 
 	undoing->batch = &batch;
 	r = session_keys_find(backend, undoing->snapshot, undoing->session, key, keys);
 	for (size_t i = 0; r == 0 && i < keys->count; i++) {
-		undoing->key = session_key_at(keys, i);
+		undoing->key = keys->item[i].key;
 		r = undo_key(undoing, time);
 		as_of_done(&undoing->as_of);
 		if (r <= 0)
@@ -289,27 +283,23 @@ int history_copy(struct backend *backend, struct backend_snapshot *snapshot,
 
 		if (run->where == RUN_NONE || begin > end)
 			continue;
-		op = batch_add(batch,
-			       run->where == RUN_PAST ? BACKEND_PAST_COPY : BACKEND_ROWS_COPY);
+		op = BATCH_PUT(batch,
+			       run->where == RUN_PAST ? BACKEND_PAST_COPY : BACKEND_ROWS_COPY,
+			       .session = from->session, .key = from->key,
+			       .session_to = to->session, .key_to = to->key, .at = at,
+			       .created = fork->time == INT64_MAX ? 0 : as_of.time, .version = 1);
 		if (!op)
 			break;
-		op->session = from->session;
-		op->key = from->key;
-		op->session_to = to->session;
-		op->key_to = to->key;
 		if (fork->rewrites) {
 			op->name = fork->part;
 			op->data = fork->part_to;
 		}
-		op->at = at;
 		op->to = end == INT64_MAX ?
 				 INT64_MAX :
 				 (int64_t)((uint64_t)at + (uint64_t)end - (uint64_t)begin);
 		op->seq = run->where == RUN_PAST ? begin + by : begin - at + by;
 		if (run->where == RUN_ROWS && begin == INT64_MIN)
 			op->seq = by;
-		op->created = fork->time == INT64_MAX ? 0 : as_of.time;
-		op->version = 1;
 	}
 	r = batch->error;
 	if (r == 0)
@@ -344,7 +334,7 @@ int history_forget(struct backend *backend, struct bytes session, struct bytes k
 	r = session_keys_find(backend, undoing.snapshot, session, key, &keys);
 	backend->ops->snapshot_end(backend, undoing.snapshot);
 	for (size_t i = 0; r == 0 && i < keys.count; i++) {
-		undoing.key = session_key_at(&keys, i);
+		undoing.key = keys.item[i].key;
 		forget_key(&undoing, first, last);
 	}
 	if (r == 0 && !keys.count)

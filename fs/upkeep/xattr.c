@@ -26,8 +26,7 @@ static int xattr_judge(struct bytes name)
 	static const char *const spaces[] = { "user.", "trusted.", "security." };
 
 	for (size_t i = 0; i < ARRAY_SIZE(spaces); i++)
-		if (name.size >= strlen(spaces[i]) &&
-		    memcmp(name.data, spaces[i], strlen(spaces[i])) == 0)
+		if (bytes_starts_with(name, bytes_str(spaces[i])))
 			return name.size > strlen(spaces[i]) ? 0 : -EINVAL;
 	return -EOPNOTSUPP;
 }
@@ -48,15 +47,6 @@ static int version_describe(struct view *view, struct inode *inode, struct buf *
 	return inode->apart ? -EIO : append_version(inode, inode->node.generation, value);
 }
 
-/* The root of a view has one; it is not a file of the store. */
-static int view_describe(struct view *view, struct inode *inode, struct buf *value)
-{
-	(void)view, (void)inode, (void)value;
-	return -ENODATA;
-}
-
-/* Reachable by name, never listed, and not stored: a copy of it that a tool brings back is
- * dropped. */
 /* For a session, with or without a quota. */
 static int used_describe(struct view *view, struct inode *inode, struct buf *value)
 {
@@ -75,13 +65,16 @@ static int used_describe(struct view *view, struct inode *inode, struct buf *val
 	return buf_append_str(value, text);
 }
 
+/* Reachable by name, never listed, and not stored: a copy of it that a tool brings back is
+ * dropped. */
 static const struct own {
 	const char *name;
 	int (*describe)(struct view *view, struct inode *inode, struct buf *value);
 } owns[] = {
 	{ "user.sessfs.invalid", invalid_describe },
 	{ VERSION_ATTRIBUTE, version_describe },
-	{ VIEW_ATTRIBUTE, view_describe },
+	/* The root of a view has one; it is not a file of the store. */
+	{ VIEW_ATTRIBUTE, NULL },
 	{ USED_ATTRIBUTE, used_describe },
 };
 
@@ -99,19 +92,9 @@ static bool xattr_is_order(const struct inode *inode, struct bytes name)
 	return inode->ino == BACKEND_ROOT && bytes_equal(name, BYTES(TRASH_ORDERS));
 }
 
-static bool xattr_is_ttl(struct bytes name)
+static bool xattr_is(struct bytes name, const char *attribute)
 {
-	return bytes_equal(name, BYTES(TRASH_TTL));
-}
-
-static bool xattr_is_quota(struct bytes name)
-{
-	return bytes_equal(name, BYTES(QUOTA_ATTRIBUTE));
-}
-
-static bool xattr_is_dates(struct bytes name)
-{
-	return bytes_equal(name, BYTES(DATES_ATTRIBUTE));
+	return bytes_equal(name, bytes_str(attribute));
 }
 
 static int change_xattr(struct tree *tree, struct inode *inode, struct batch *batch, unsigned flags,
@@ -140,12 +123,10 @@ static int has_xattr(struct tree *tree, struct inode *inode, struct bytes name)
 {
 	_cleanup_(buf_done) struct buf value = { 0 };
 	_cleanup_(view_end) struct view view = { 0 };
-	int r;
+	int r = view_begin(tree, 0, &view);
 
-	r = view_begin(tree, 0, &view);
-	if (r < 0)
-		return r;
-	r = ASK(&view, xattr_get, inode->node.ino, name, &value);
+	if (r == 0)
+		r = ASK(&view, xattr_get, inode->node.ino, name, &value);
 	return r == 0 ? 1 : r == -ENODATA ? 0 : r;
 }
 
@@ -157,7 +138,7 @@ static int set_xattr_once(struct tree *tree, struct inode *inode, struct bytes n
 	WITH_INODE_LOCK(inode);
 	int r = 0;
 
-	if (xattr_is_dates(name) && inode_is_state(inode))
+	if (xattr_is(name, DATES_ATTRIBUTE) && inode_is_state(inode))
 		return dates_parse(value, &inode->dates);
 	if (flags) {
 		r = has_xattr(tree, inode, name);
@@ -169,20 +150,9 @@ static int set_xattr_once(struct tree *tree, struct inode *inode, struct bytes n
 	if (r < 0)
 		return r;
 	batch_xattr_put(&batch, inode->node.ino, name, value);
-	if (xattr_is_quota(name))
+	if (xattr_is(name, QUOTA_ATTRIBUTE))
 		settings_note_quotas(tree, &batch);
 	return change_xattr(tree, inode, &batch, 0, notes);
-}
-
-/* A transcript that its client has packed. */
-static bool is_packed(struct tree *tree, struct view *view, struct inode *inode, struct inode *dir)
-{
-	_cleanup_(buf_done) struct buf name = { 0 }, path = { 0 }, session = { 0 }, key = { 0 };
-
-	return S_ISREG(inode->node.mode) && inode->node.kind == BACKEND_ORDINARY &&
-	       ASK(view, entry_name, inode->node.parent, inode->node.entry, &name) == 0 &&
-	       inode_path(dir, buf_bytes(&name), &path) == 0 &&
-	       packed_judge(tree->layout, buf_bytes(&path), &session, &key) > 0;
 }
 
 /* Whether it is a session's directory, or by the layout a file of one outside of such a
@@ -193,8 +163,8 @@ static bool is_home(struct tree *tree, struct inode *inode)
 	struct inode *dir;
 	bool home;
 
-	if (!tree->layout || (!inode_is_state(inode) && !S_ISREG(inode->node.mode)) ||
-	    (!inode_is_state(inode) && !packed_layouts(tree->layout)))
+	if (!tree->layout || (!inode_is_state(inode) &&
+			      (!S_ISREG(inode->node.mode) || !packed_layouts(tree->layout))))
 		return inode->node.kind == BACKEND_SESSION;
 	{
 		WITH_READ_LOCK(tree);
@@ -203,7 +173,7 @@ static bool is_home(struct tree *tree, struct inode *inode)
 		    inode_get_dir(tree, &view, inode->node.parent, &dir) < 0)
 			return false;
 		home = !inode_session(dir) &&
-		       (inode_is_state(inode) || is_packed(tree, &view, inode, dir));
+		       (inode_is_state(inode) || inode_is_packed(tree, &view, inode, dir) > 0);
 	}
 	inode_forget(tree, dir, 1);
 	return home;
@@ -221,14 +191,14 @@ int tree_set_xattr(struct tree *tree, struct inode *inode, struct bytes name, st
 		return -EROFS;
 	r = xattr_judge(name);
 	/* Nothing else can expire; tools that copy attributes ignore this error. */
-	if (r == 0 && xattr_is_ttl(name) && !is_home(tree, inode))
+	if (r == 0 && xattr_is(name, TRASH_TTL) && !is_home(tree, inode))
 		r = -EOPNOTSUPP;
-	if (r == 0 && xattr_is_ttl(name))
+	if (r == 0 && xattr_is(name, TRASH_TTL))
 		r = ttl_parse(value, &ttl);
 	/* A session has one for all that lies in its directory. */
-	if (r == 0 && xattr_is_quota(name))
+	if (r == 0 && xattr_is(name, QUOTA_ATTRIBUTE))
 		r = inode->node.kind == BACKEND_SESSION ? quota_parse(value, &quota) : -EOPNOTSUPP;
-	if (r == 0 && xattr_is_dates(name))
+	if (r == 0 && xattr_is(name, DATES_ATTRIBUTE))
 		r = dates_parse(value, &dates);
 	if (r < 0)
 		return r;
@@ -238,9 +208,9 @@ int tree_set_xattr(struct tree *tree, struct inode *inode, struct bytes name, st
 		return tree_order(tree, value);
 	r = TREE_RETRY(tree, set_xattr_once(tree, inode, name, value, flags, &notes));
 	notes_send(&notes, tree, NOTIFY_CONTENT);
-	if (r == 0 && xattr_is_ttl(name))
+	if (r == 0 && xattr_is(name, TRASH_TTL))
 		expire_soon(tree);
-	if (r == 0 && xattr_is_quota(name)) {
+	if (r == 0 && xattr_is(name, QUOTA_ATTRIBUTE)) {
 		tree->quota.any = true;
 		tree->quota.on = !tree->options.relayout;
 	}
@@ -277,7 +247,8 @@ static int get_xattr_once(struct tree *tree, struct inode *inode, struct bytes n
 	if (xattr_is_order(inode, name))
 		return buf_append_str(value, "1");
 	if (own)
-		return inode->gone ? -ENODATA : own->describe(&view, inode, value);
+		return inode->gone || !own->describe ? -ENODATA :
+						       own->describe(&view, inode, value);
 	/* The kernel asks at each write whether a file has a capability, and few files have
 	 * attributes: so check first whether there are any, and remember if not. */
 	r = ASK(&view, xattr_list, inode->node.ino, find_name, &any);
@@ -303,24 +274,13 @@ int tree_get_xattr(struct tree *tree, struct inode *inode, struct bytes name, st
 	return r < 0 ? r : TREE_RETRY(tree, get_xattr_once(tree, inode, name, value));
 }
 
-static int keep_name(void *arg, struct bytes name)
-{
-	struct buf *names = arg;
-	int r = buf_append_bytes(names, name);
-
-	return r < 0 ? r : buf_append_byte(names, '\0');
-}
-
 static int list_xattr_once(struct tree *tree, struct inode *inode, struct buf *names)
 {
 	_cleanup_(view_end) struct view view = { 0 };
 	WITH_READ_LOCK(tree);
-	int r;
+	int r = view_begin(tree, 0, &view);
 
-	r = view_begin(tree, 0, &view);
-	if (r < 0)
-		return r;
-	return ASK(&view, xattr_list, inode->node.ino, keep_name, names);
+	return r < 0 ? r : view_xattr_names(&view, inode->node.ino, names);
 }
 
 int tree_list_xattr(struct tree *tree, struct inode *inode, struct buf *names)
@@ -336,7 +296,7 @@ static int remove_xattr_once(struct tree *tree, struct inode *inode, struct byte
 	WITH_INODE_LOCK(inode);
 	int r;
 
-	if (xattr_is_dates(name) && inode->dates.other) {
+	if (xattr_is(name, DATES_ATTRIBUTE) && inode->dates.other) {
 		inode->dates = (struct dates){ 0 };
 		return 0;
 	}
@@ -360,7 +320,7 @@ int tree_remove_xattr(struct tree *tree, struct inode *inode, struct bytes name)
 	r = TREE_RETRY(tree, remove_xattr_once(tree, inode, name, &notes));
 	notes_send(&notes, tree, NOTIFY_CONTENT);
 	/* The ttl in the store counts from now on. */
-	if (r == 0 && xattr_is_ttl(name))
+	if (r == 0 && xattr_is(name, TRASH_TTL))
 		expire_soon(tree);
 	return r;
 }

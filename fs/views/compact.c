@@ -222,18 +222,21 @@ static void emit_begin(struct compacting *compacting, struct bytes pieces)
 	batch_guard_rows(batch, node->session, node->key);
 	batch_node_put(batch, node);
 	if (compacting->pieces_move)
-		batch_piece_delete_until(batch, node->ino, first, last_piece(compacting));
+		BATCH_PUT(batch, BACKEND_PIECE_DELETE, .ino = node->ino, .at = first,
+			  .to = last_piece(compacting), .seq = INT64_MIN);
 	/* Delete the marks within, and put one where the replaced part ends: otherwise two
 	 * neighbouring marks would be further apart after each compaction between them. */
 	if (first <= last)
-		batch_mark_delete_until(batch, node->ino, compacting->offset + 1,
-					compacting->offset + compacting->piece_bytes +
-						compacting->row_bytes + !compacting->count);
+		BATCH_PUT(batch, BACKEND_MARK_DELETE, .ino = node->ino,
+			  .offset = compacting->offset + 1,
+			  .to = (int64_t)(compacting->offset + compacting->piece_bytes +
+					  compacting->row_bytes + !compacting->count));
 	if (first + compacting->count <= last)
 		batch_row_delete(batch, node->session, node->key, first + compacting->count, last);
 	if (last < compacting->inode->list.next - 1 || compacting->inode->list.piece_seq) {
-		batch_rows_shift(batch, node, last + 1, first + compacting->count - last - 1,
-				 grows_by(compacting));
+		BATCH_PUT(batch, BACKEND_ROWS_SHIFT, .session = node->session, .key = node->key,
+			  .ino = node->ino, .at = last + 1,
+			  .to = first + compacting->count - last - 1, .seq = grows_by(compacting));
 		if (end)
 			batch_mark_put(batch, node->ino, end, first + compacting->count);
 	}
@@ -256,12 +259,9 @@ static void emit_line(struct compacting *compacting, struct batch *batch)
 
 	lines_next(&at->rest, &line);
 	/* Pieces may stand before the first one. */
-	if (at->index > compacting->first &&
-	    list_mark_due(at->offset - at->mark_offset, at->mark_rows)) {
-		batch_mark_put(batch, node->ino, at->offset, at->index);
-		at->mark_offset = at->offset;
-		at->mark_rows = 0;
-	}
+	if (at->index > compacting->first)
+		list_mark_put(batch, node->ino, at->offset, at->index, &at->mark_offset,
+			      &at->mark_rows);
 	batch_row_put(batch, node->session, node->key, at->index++, line.text);
 	at->offset += line.size;
 	at->mark_rows++;
@@ -434,8 +434,7 @@ static int compact_once(struct tree *tree, struct window *window, struct bytes b
 		.first = window->saving.first,
 		.last = window->saving.last,
 	};
-	__attribute__((unused)) _cleanup_(tree_turn_endp) struct tree *turn =
-		bytes.size + window->rows.size >= COMPACT_LARGE ? tree_turn(tree) : NULL;
+	WITH_TURN(tree, bytes.size + window->rows.size >= COMPACT_LARGE);
 	WITH_CHANGE_LOCK(tree, inode);
 	WITH_INODE_LOCK(inode);
 	int r;

@@ -204,26 +204,6 @@ static uint32_t kind_of(struct tree *tree, const struct inode *dir, const struct
 		       BACKEND_ORDINARY;
 }
 
-/* The name of a list as a directory: without its suffix, unless another file has that name. */
-static int list_as_dir(struct tree *tree, const struct inode *dir, struct shown_name *item)
-{
-	struct names_split split = names_split(bytes_str(item->name));
-	struct inode *other;
-	int r;
-
-	if (kind_of(tree, dir, item) != BACKEND_LIST)
-		return 0;
-	item->st.st_mode = S_IFDIR;
-	if (!sound_name(split.stem))
-		return 0;
-	r = name_lookup(tree, dir->window->of, split.stem, &other);
-	if (r == 0)
-		inode_forget(tree, other, 1);
-	else if (r == -ENOENT)
-		item->name[split.stem.size] = '\0';
-	return r == -ENOENT ? 0 : r;
-}
-
 static bool is_free(struct tree *tree, const struct inode *dir, struct bytes name, int *ret_error)
 {
 	struct inode *other;
@@ -232,6 +212,20 @@ static bool is_free(struct tree *tree, const struct inode *dir, struct bytes nam
 	if (*ret_error == 0)
 		inode_forget(tree, other, 1);
 	return *ret_error == -ENOENT;
+}
+
+/* The name of a list as a directory: without its suffix, unless another file has that name. */
+static int list_as_dir(struct tree *tree, const struct inode *dir, struct shown_name *item)
+{
+	struct names_split split = names_split(bytes_str(item->name));
+	int r = 0;
+
+	if (kind_of(tree, dir, item) != BACKEND_LIST)
+		return 0;
+	item->st.st_mode = S_IFDIR;
+	if (sound_name(split.stem) && is_free(tree, dir, split.stem, &r))
+		item->name[split.stem.size] = '\0';
+	return r == -ENOENT ? 0 : r;
 }
 
 /* The name of a list or document as a text: with another suffix, unless another file has that

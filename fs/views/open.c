@@ -43,18 +43,15 @@ static int reading_begin(struct tree *tree, struct inode *inode, bool joins)
 	struct window *window = inode->window;
 	int r = 0;
 
-	pthread_mutex_lock(&window->lock);
+	WITH_MUTEX(&window->lock);
 	/* A writer has come a moment ago. */
-	if (!joins && window->saving.writers) {
-		pthread_mutex_unlock(&window->lock);
+	if (!joins && window->saving.writers)
 		return -ESTALE;
-	}
 	if (!window->open)
 		window->content = document_of_window(tree, inode);
 	if (!window->content && !window->saving.stages)
 		r = TREE_RETRY(tree, fill_once(tree, window));
 	window->open += r == 0;
-	pthread_mutex_unlock(&window->lock);
 	return r > 0 ? -ESTALE : r;
 }
 

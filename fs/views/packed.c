@@ -23,23 +23,17 @@ struct unpacked {
 
 static int unpacked_judge(struct tree *tree, struct view *view, struct inode *of)
 {
-	_cleanup_(buf_done) struct buf name = { 0 }, path = { 0 }, session = { 0 }, key = { 0 };
-	const struct backend_node *node = &of->node;
 	struct inode *dir;
 	int r;
 
-	if (!packed_layouts(tree->layout) || !packed_can_read() || !S_ISREG(node->mode) ||
-	    node->kind != BACKEND_ORDINARY || !node->entry)
+	if (!packed_layouts(tree->layout) || !packed_can_read() || !of->node.entry)
 		return 0;
-	r = ASK(view, entry_name, node->parent, node->entry, &name);
-	if (r < 0 || !bytes_ends_with(buf_bytes(&name), BYTES(PACKED_SUFFIX)))
-		return r == -ENOENT ? 0 : r;
-	r = inode_get_dir(tree, view, node->parent, &dir);
+	r = inode_get_dir(tree, view, of->node.parent, &dir);
 	if (r < 0)
 		return r == -ENOENT ? 0 : r;
-	r = inode_path(dir, buf_bytes(&name), &path);
+	r = inode_is_packed(tree, view, of, dir);
 	inode_forget(tree, dir, 1);
-	return r < 0 ? r : packed_judge(tree->layout, buf_bytes(&path), &session, &key);
+	return r == -ENOENT ? 0 : r;
 }
 
 int unpacked_view_begin(struct tree *tree, struct inode *of, struct window_view *ret)

@@ -48,7 +48,7 @@ static int path_then(const struct inode *dir, struct buf *path)
 	else if (dir->parent) {
 		r = path_then(dir->parent, path);
 		if (r == 0)
-			r = buf_append_bytes(path, bytes_str(dir->name));
+			r = buf_append_str(path, dir->name);
 	}
 	return r < 0 || !path->size ? r : buf_append_byte(path, '/');
 }

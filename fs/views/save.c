@@ -98,7 +98,7 @@ int saving_begin(struct through *through, bool joins, bool cuts, pid_t pid)
 	struct window *window = through->inode->window;
 	int r;
 
-	pthread_mutex_lock(&window->lock);
+	WITH_MUTEX(&window->lock);
 	/* Readers must not see what it writes. */
 	r = !joins && (window->saving.writers || window->open > through->reads) ? -ESTALE : 0;
 	if (r == 0 && cuts)
@@ -107,20 +107,16 @@ int saving_begin(struct through *through, bool joins, bool cuts, pid_t pid)
 		join(window);
 		through_opened_by(through, pid);
 	}
-	pthread_mutex_unlock(&window->lock);
 	return r;
 }
 
 int saving_cut(const struct through *through, pid_t pid, uint64_t size)
 {
 	struct window *window = through->inode->window;
-	int r;
 
-	pthread_mutex_lock(&window->lock);
+	WITH_MUTEX(&window->lock);
 	through_written_by(through, pid);
-	r = cut(window, size);
-	pthread_mutex_unlock(&window->lock);
-	return r;
+	return cut(window, size);
 }
 
 ssize_t saving_write(const struct through *through, pid_t pid, uint64_t offset, struct bytes data)
@@ -129,7 +125,7 @@ ssize_t saving_write(const struct through *through, pid_t pid, uint64_t offset, 
 	struct window_saving *saving = &window->saving;
 	int r;
 
-	pthread_mutex_lock(&window->lock);
+	WITH_MUTEX(&window->lock);
 	through_written_by(through, pid);
 	r = stage_begin(window, true);
 	if (r == 0 && offset > saving->stage.size)
@@ -140,7 +136,6 @@ ssize_t saving_write(const struct through *through, pid_t pid, uint64_t offset, 
 		staged(window);
 	else
 		saving->refused = r;
-	pthread_mutex_unlock(&window->lock);
 	return r < 0 ? r : (ssize_t)data.size;
 }
 
@@ -153,10 +148,9 @@ int saving_read(const struct through *through, uint64_t offset, size_t size, str
 
 	if (r < 0)
 		return r;
-	pthread_mutex_lock(&window->lock);
+	WITH_MUTEX(&window->lock);
 	if (!saving->stages && offset <= saving->read)
 		saving->read = MAX(saving->read, offset + (out->size - before));
-	pthread_mutex_unlock(&window->lock);
 	return 0;
 }
 
@@ -179,25 +173,22 @@ int saving_flush(struct tree *tree, const struct through *through, pid_t pid, bo
 		 enum notify_how how)
 {
 	struct window *window = through->inode->window;
-	int r = 0;
 
-	pthread_mutex_lock(&window->lock);
+	WITH_MUTEX(&window->lock);
+	if (!window->saving.dirty)
+		return 0;
 	/* A list never returns to an earlier generation. */
-	if (window->saving.dirty && window->saving.failed == -ESTALE)
-		r = -ESTALE;
-	else if (window->saving.dirty && !(closes && through_goes_on(tree, through, pid)))
-		r = publish(tree, window, how);
-	pthread_mutex_unlock(&window->lock);
-	return r;
+	if (window->saving.failed == -ESTALE)
+		return -ESTALE;
+	return closes && through_goes_on(tree, through, pid) ? 0 : publish(tree, window, how);
 }
 
 void saving_abandon(const struct through *through)
 {
 	struct window *window = through->inode->window;
 
-	pthread_mutex_lock(&window->lock);
+	WITH_MUTEX(&window->lock);
 	window->saving.dirty = false;
-	pthread_mutex_unlock(&window->lock);
 }
 
 /* After a writer got an error, a later success would surprise it. */
@@ -206,12 +197,11 @@ void saving_end(struct tree *tree, const struct through *through)
 	struct window *window = through->inode->window;
 	struct window_saving *saving = &window->saving;
 
-	pthread_mutex_lock(&window->lock);
+	WITH_MUTEX(&window->lock);
 	if (saving->writers == 1 && saving->dirty && !saving->failed)
 		(void)publish(tree, window, NOTIFY_LATER);
 	if (--saving->writers == 0) {
 		saving->dirty = false;
 		window_unstage(window);
 	}
-	pthread_mutex_unlock(&window->lock);
 }

@@ -105,9 +105,9 @@ static void used(struct tree *tree, struct inode *inode)
 
 void window_used(struct tree *tree, struct inode *inode)
 {
-	pthread_mutex_lock(&tree->table_lock);
+	WITH_MUTEX(&tree->table_lock);
+
 	used(tree, inode);
-	pthread_mutex_unlock(&tree->table_lock);
 }
 
 static bool is_alone(const struct window_wanted *wanted)
@@ -121,7 +121,7 @@ struct inode *window_find(struct tree *tree, const struct window_wanted *wanted)
 
 	if (is_alone(wanted))
 		return NULL;
-	pthread_mutex_lock(&tree->table_lock);
+	WITH_MUTEX(&tree->table_lock);
 	inode = *slot_of(tree, wanted->of, wanted->asked, wanted->rows.end);
 	while (inode && !shows_the_same(inode->window, wanted))
 		inode = inode->window->next;
@@ -129,7 +129,6 @@ struct inode *window_find(struct tree *tree, const struct window_wanted *wanted)
 		inode->count++;
 		used(tree, inode);
 	}
-	pthread_mutex_unlock(&tree->table_lock);
 	return inode;
 }
 
@@ -146,9 +145,9 @@ static void window_leave(struct window *window)
 
 void window_hide(struct tree *tree, struct window *window)
 {
-	pthread_mutex_lock(&tree->table_lock);
+	WITH_MUTEX(&tree->table_lock);
+
 	window_leave(window);
-	pthread_mutex_unlock(&tree->table_lock);
 }
 
 void window_unlink(struct tree *tree, struct inode *inode)
@@ -164,7 +163,7 @@ bool window_outlived(struct tree *tree, uint64_t *ret_parent, char **ret_name)
 {
 	struct window *window = NULL;
 
-	pthread_mutex_lock(&tree->table_lock);
+	WITH_MUTEX(&tree->table_lock);
 	if (tree->windows.count > WINDOWS_MOST) {
 		window = tree->windows.first->window;
 		queue_leave(tree, window);
@@ -172,19 +171,15 @@ bool window_outlived(struct tree *tree, uint64_t *ret_parent, char **ret_name)
 		*ret_name = window->name;
 		window->name = NULL;
 	}
-	pthread_mutex_unlock(&tree->table_lock);
 	return window;
 }
 
 int window_read(struct window *window, uint64_t offset, size_t size, struct buf *out)
 {
-	int r;
+	WITH_MUTEX(&window->lock);
 
-	pthread_mutex_lock(&window->lock);
-	r = stage_read(window->saving.stages ? &window->saving.stage : &window->content->stage,
-		       offset, size, out);
-	pthread_mutex_unlock(&window->lock);
-	return r;
+	return stage_read(window->saving.stages ? &window->saving.stage : &window->content->stage,
+			  offset, size, out);
 }
 
 void window_unstage(struct window *window)
@@ -271,7 +266,7 @@ int window_new(struct tree *tree, const struct window_wanted *wanted, struct ino
 	if (r < 0)
 		return r;
 	inode_enter(tree, *ret_inode);
-	pthread_mutex_lock(&tree->table_lock);
+	WITH_MUTEX(&tree->table_lock);
 	if (!is_alone(wanted)) {
 		struct window *window = (*ret_inode)->window;
 
@@ -282,7 +277,6 @@ int window_new(struct tree *tree, const struct window_wanted *wanted, struct ino
 		*window->link = *ret_inode;
 	}
 	queue_enter(tree, *ret_inode);
-	pthread_mutex_unlock(&tree->table_lock);
 	return 0;
 }
 

@@ -23,9 +23,7 @@ int append_to_stage(struct tree *tree, struct stage *stage, struct bytes data, b
 		return r;
 	tail = lines_tail(content);
 	if (tail.size && lines_next(&rest, &first)) {
-		r = buf_append_bytes(&glued, tail);
-		if (r == 0)
-			r = buf_append_bytes(&glued, first.text);
+		r = buf_join(&glued, tail, first.text);
 		if (r == 0 && !append_shall_glue(tree, own_tail, buf_bytes(&glued), first.text))
 			r = stage_write(stage, stage->size, BYTES("\n"));
 	}

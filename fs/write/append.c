@@ -62,18 +62,6 @@ struct appending {
 	struct batch batch;
 };
 
-static void append_mark(struct appending *appending)
-{
-	struct list_state *list = &appending->list;
-
-	/* A mark stands only where no piece of the same index is before it. */
-	if (list->piece_seq || !list_mark_due(list->size - list->mark_offset, list->mark_rows))
-		return;
-	batch_mark_put(&appending->batch, appending->inode->node.ino, list->size, list->next);
-	list->mark_offset = list->size;
-	list->mark_rows = 0;
-}
-
 static void append_piece(struct appending *appending, struct bytes data)
 {
 	struct list_state *list = &appending->list;
@@ -124,7 +112,9 @@ static void append_line(struct appending *appending, const struct line *line, bo
 	struct list_state *list = &appending->list;
 	struct json_error error;
 
-	append_mark(appending);
+	if (!list->piece_seq)
+		list_mark_put(&appending->batch, node->ino, list->size, list->next,
+			      &list->mark_offset, &list->mark_rows);
 	if (!lines_is_row(line->text, &error)) {
 		if (!lines_is_blank(line->text) && !appending->warned) {
 			count_piece_lines(appending->tree, appending->view, appending->inode,

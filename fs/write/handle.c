@@ -198,9 +198,7 @@ static int strict_first(struct tree *tree, struct handle *handle, struct bytes t
 		return append_judge(tree, handle->inode, text, own);
 	r = stage_map(&handle->writing->piece, &piece);
 	if (r == 0)
-		r = buf_append_bytes(&line, piece);
-	if (r == 0)
-		r = buf_append_bytes(&line, text);
+		r = buf_join(&line, piece, text);
 	return r < 0 ? r : append_judge(tree, handle->inode, buf_bytes(&line), own);
 }
 

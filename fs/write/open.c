@@ -17,6 +17,7 @@
 #include "fs/inode/window.h"
 #include "fs/write/handle.h"
 #include "fs/write/temporary.h"
+#include "backend/base/chain.h"
 #include "backend/base/log.h"
 
 struct inode *handle_inode(struct handle *handle)
@@ -195,11 +196,7 @@ static int open_used(struct tree *tree, struct handle *handle, unsigned number, 
 		face->filled = handle->fills = true;
 	if (handle->keeps)
 		reader_snapshot_opened(tree);
-	handle->next = inode->open;
-	handle->link = &inode->open;
-	if (handle->next)
-		handle->next->link = &handle->next;
-	inode->open = handle;
+	CHAIN_ENTER(inode->open, handle, next, link);
 	/* It is in use by the handle, too. */
 	inode->uses -= inode->opening;
 	inode->opening = false;
@@ -282,9 +279,7 @@ static bool writing_drop(struct tree *tree, const struct handle *handle)
 		return false;
 	if (writing->is_saver) {
 		pthread_mutex_lock(&tree->times_lock);
-		*writing->saver_link = writing->saver_next;
-		if (writing->saver_next)
-			writing->saver_next->saver_link = writing->saver_link;
+		CHAIN_LEAVE(writing, saver_next, saver_link);
 		pthread_mutex_unlock(&tree->times_lock);
 	}
 	return true;
@@ -462,9 +457,7 @@ static void handle_close(struct tree *tree, struct handle *handle)
 		WITH_READ_LOCK(tree);
 		WITH_INODE_LOCK(inode);
 
-		*handle->link = handle->next;
-		if (handle->next)
-			handle->next->link = handle->link;
+		CHAIN_LEAVE(handle, next, link);
 		inode_use_end(tree, inode);
 		if (handle->keeps)
 			reader_snapshot_closed(tree);
@@ -523,7 +516,7 @@ void handle_abandon(struct tree *tree, struct handle *handle)
 		tree->views->close(tree, handle);
 		return;
 	}
-	handle_lock(handle);
+	pthread_mutex_lock(&handle->writing->lock);
 	if (handle->writing->mode == HANDLE_SAVE && handle->writing->dirty &&
 	    !handle->writing->settled) {
 		log_warning("a save of inode %llu was not finished when the mount ended; the "
@@ -531,6 +524,6 @@ void handle_abandon(struct tree *tree, struct handle *handle)
 			    (unsigned long long)handle->inode->ino);
 		handle->writing->dirty = false;
 	}
-	handle_unlockp(&handle);
+	pthread_mutex_unlock(&handle->writing->lock);
 	handle_free(tree, handle);
 }

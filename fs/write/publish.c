@@ -157,12 +157,10 @@ static int publish_save(struct tree *tree, struct writing *writing, struct notes
 
 	if (r == 0)
 		r = plan_ahead(tree, writing, &ahead);
-
 	if (r < 0)
 		return r;
 	{
-		__attribute__((unused)) _cleanup_(tree_turn_endp) struct tree *turn =
-			is_large(writing) ? tree_turn(tree) : NULL;
+		WITH_TURN(tree, is_large(writing));
 		WITH_CHANGE_LOCK(tree, writing->inode);
 		WITH_INODE_LOCK(writing->inode);
 
@@ -330,14 +328,18 @@ static int flush(struct tree *tree, struct handle *handle, pid_t pid, bool close
 	return r;
 }
 
+/* The handle of the file itself, also through a window; NULL: there is none. */
+static struct handle *handle_of_file(struct handle *handle)
+{
+	return handle && handle->through ? handle->through->handle : handle;
+}
+
 int handle_flush(struct tree *tree, struct handle *handle, pid_t pid)
 {
 	if (handle->through && handle->through->saves)
 		return tree->views->flush(tree, handle->through, pid, true, NOTIFY_ALL);
-	if (handle->through)
-		return handle->through->handle ? handle_flush(tree, handle->through->handle, pid) :
-						 0;
-	return flush(tree, handle, pid, true, NOTIFY_ALL);
+	handle = handle_of_file(handle);
+	return handle ? flush(tree, handle, pid, true, NOTIFY_ALL) : 0;
 }
 
 int handle_flush_held(struct tree *tree, struct handle *handle)
@@ -349,19 +351,16 @@ int handle_flush_held(struct tree *tree, struct handle *handle)
 
 void handle_lock_granted(struct tree *tree, struct handle *handle)
 {
-	struct inode *inode = handle->inode;
 	struct notes notes = { 0 };
 
-	if (handle->through) {
-		if (handle->through->handle)
-			handle_lock_granted(tree, handle->through->handle);
+	handle = handle_of_file(handle);
+	if (!handle)
 		return;
-	}
-	tree_tell_missed(tree, inode->ino);
+	tree_tell_missed(tree, handle->inode->ino);
 	{
 		WITH_HANDLE_LOCK(handle);
 		WITH_READ_LOCK(tree);
-		WITH_INODE_LOCK(inode);
+		WITH_INODE_LOCK(handle->inode);
 
 		if (!handle->writing->lease)
 			handle->writing->lease = backend_lease(tree->backend);
@@ -369,32 +368,26 @@ void handle_lock_granted(struct tree *tree, struct handle *handle)
 		handle_drop_old(handle);
 		handle->middle = handle->fresh = false;
 		handle->again = true;
-		face_unless_needed(&notes, tree, inode, handle->face);
+		face_unless_needed(&notes, tree, handle->inode, handle->face);
 	}
 	notes_send(&notes, tree, NOTIFY_ALL);
 }
 
 uint64_t handle_lock_lease(struct handle *handle)
 {
-	if (handle->through)
-		return handle->through->handle ? handle_lock_lease(handle->through->handle) : 0;
+	handle = handle_of_file(handle);
 	WITH_HANDLE_LOCK(handle);
 
-	return handle->writing->lease;
+	return handle ? handle->writing->lease : 0;
 }
 
 void handle_locks_over(struct tree *tree, struct handle *handle)
 {
-	if (handle->through && handle->through->handle)
-		handle_locks_over(tree, handle->through->handle);
-	if (handle->through)
-		return;
-	{
-		WITH_HANDLE_LOCK(handle);
+	handle = handle_of_file(handle);
+	WITH_HANDLE_LOCK(handle);
 
-		if (handle->writing->lease == backend_lease(tree->backend))
-			handle->writing->lease = 0;
-	}
+	if (handle && handle->writing->lease == backend_lease(tree->backend))
+		handle->writing->lease = 0;
 }
 
 static int unlocking_once(struct tree *tree, struct handle *handle, struct notes *notes)
@@ -420,10 +413,8 @@ int handle_unlocking(struct tree *tree, struct handle *handle)
 
 	if (handle->through && handle->through->saves)
 		return tree->views->flush(tree, handle->through, 0, false, NOTIFY_ALL);
-	if (handle->through)
-		return handle->through->handle ? handle_unlocking(tree, handle->through->handle) :
-						 0;
-	if (!handle_writes(handle))
+	handle = handle_of_file(handle);
+	if (!handle || !handle_writes(handle))
 		return 0;
 	r = TREE_RETRY(tree, unlocking_once(tree, handle, &notes));
 	if (r == 0)
@@ -457,9 +448,7 @@ int handle_sync(struct tree *tree, struct handle *handle)
 
 	if (handle && handle->through && handle->through->saves)
 		r = tree->views->flush(tree, handle->through, 0, false, NOTIFY_CONTENT);
-	if (handle && handle->through)
-		handle = handle->through->handle;
-	return r < 0 ? r : sync_all(tree, handle, true);
+	return r < 0 ? r : sync_all(tree, handle_of_file(handle), true);
 }
 
 int handle_sync_data(struct tree *tree, struct handle *handle)

@@ -15,12 +15,8 @@
 static int orphan_replace(struct inode *inode, struct stage *stage)
 {
 	struct stage copy = { 0 };
-	struct bytes bytes;
-	int r = stage_map(stage, &bytes);
+	int r = stage_copy(stage, &copy);
 
-	if (r == 0)
-		r = stage_write(&copy, 0, bytes);
-	stage_unmap(stage);
 	if (r < 0) {
 		stage_done(&copy);
 		return r;

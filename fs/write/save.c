@@ -335,16 +335,6 @@ static void emit_begin(struct save *save, struct batch *batch)
 		batch_row_delete(batch, node->session, node->key, save->rows, INT64_MAX);
 }
 
-static void emit_mark(struct save *save, struct batch *batch)
-{
-	if (save->at.seq || save->at.offset <= save->first_change ||
-	    !list_mark_due(save->at.offset - save->at.mark_offset, save->at.mark_rows))
-		return;
-	batch_mark_put(batch, save->target.node->ino, save->at.offset, save->at.index);
-	save->at.mark_offset = save->at.offset;
-	save->at.mark_rows = 0;
-}
-
 /* Lines that are not rows and follow a whole one may share its piece, so that a file of blank lines
  * does not have a piece for each byte.  A line without a newline is a piece of its own, since an
  * append takes it away again. */
@@ -367,7 +357,9 @@ static void emit_line(struct save *save, struct batch *batch)
 	struct line line;
 
 	lines_next(&save->at.rest, &line);
-	emit_mark(save, batch);
+	if (!save->at.seq && save->at.offset > save->first_change)
+		list_mark_put(batch, save->target.node->ino, save->at.offset, save->at.index,
+			      &save->at.mark_offset, &save->at.mark_rows);
 	if (code == LINE_PIECE) {
 		emit_gather(save, &line);
 		batch_pieces_put(batch, save->target.node->ino, save->at.index, &save->at.seq,

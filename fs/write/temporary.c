@@ -224,14 +224,13 @@ static struct writing *find_away(struct tree *tree, const struct inode *dir, str
 {
 	struct writing *found = NULL;
 
-	pthread_mutex_lock(&tree->times_lock);
+	WITH_MUTEX(&tree->times_lock);
 	for (struct writing *writing = tree->savers; writing; writing = writing->saver_next)
 		if (process > 0 && writing->away_dir == dir && writing->owner == process &&
 		    (writing->parted || writing->dirty) && !writing->settled && !writing->refused &&
 		    bytes_equal(bytes_make(writing->away_name, writing->away_size), name) &&
 		    (!found || writing->saved_at > found->saved_at))
 			found = writing;
-	pthread_mutex_unlock(&tree->times_lock);
 	return found;
 }
 

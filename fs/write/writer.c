@@ -9,6 +9,7 @@
 
 #include "fs/inode/window.h"
 #include "fs/write/handle.h"
+#include "backend/base/chain.h"
 #include "backend/base/descriptor.h"
 #include "backend/base/log.h"
 #include "backend/base/tick.h"
@@ -35,7 +36,7 @@ static const int64_t PROCESS_KNOWN = (int64_t)200 * 1000000;
 
 /* The process of a thread; the thread itself when it has ended.  Reading that takes as long as
  * committing a row, so it is remembered for a moment. */
-static pid_t process_of(pid_t pid)
+pid_t process_number(pid_t pid)
 {
 	static _Thread_local struct {
 		pid_t pid;
@@ -70,18 +71,8 @@ void writing_is_saver(struct tree *tree, struct writing *writing)
 	if (writing->is_saver)
 		return;
 	writing->is_saver = true;
-	pthread_mutex_lock(&tree->times_lock);
-	writing->saver_next = tree->savers;
-	writing->saver_link = &tree->savers;
-	if (writing->saver_next)
-		writing->saver_next->saver_link = &writing->saver_next;
-	tree->savers = writing;
-	pthread_mutex_unlock(&tree->times_lock);
-}
-
-pid_t process_number(pid_t pid)
-{
-	return process_of(pid);
+	WITH_MUTEX(&tree->times_lock);
+	CHAIN_ENTER(tree->savers, writing, saver_next, saver_link);
 }
 
 bool process_lives(pid_t process)
@@ -104,24 +95,25 @@ void handle_written_by(struct handle *handle, pid_t pid)
 	if (handle->writing->process && (handle->writing->writer == pid || !pid))
 		return;
 	handle->writing->writer = pid;
-	handle->writing->process = process_of(pid);
+	handle->writing->process = process_number(pid);
 }
 
 void handle_opened_by(struct handle *handle, pid_t pid)
 {
-	handle->opener = process_of(pid);
+	handle->opener = process_number(pid);
 	if (handle->writing->count == 1)
 		handle_written_by(handle, pid);
 }
 
 bool handle_is_opened_by(const struct handle *handle, pid_t pid)
 {
-	return process_of(pid) == handle->opener;
+	return process_number(pid) == handle->opener;
 }
 
 static bool writing_is_by(const struct writing *writing, pid_t pid)
 {
-	return pid == writing->writer || !writing->process || process_of(pid) == writing->process;
+	return pid == writing->writer || !writing->process ||
+	       process_number(pid) == writing->process;
 }
 
 bool handle_is_written_by(const struct handle *handle, pid_t pid)
@@ -172,7 +164,7 @@ bool handle_goes_on(struct tree *tree, const struct handle *handle, pid_t pid)
 {
 	const struct writing *writing = handle->writing;
 	const struct inode *inode = handle->inode;
-	pid_t asked = process_of(pid);
+	pid_t asked = process_number(pid);
 
 	if (!pid || !tree->options.has_open)
 		return writing->writers > 1;
@@ -188,7 +180,7 @@ bool handle_goes_on(struct tree *tree, const struct handle *handle, pid_t pid)
 	}
 	for (const struct handle *other = inode->open; other; other = other->next) {
 		if (other->writing != writing || !handle_writes(other) || other->opener == asked ||
-		    other->opener == process_of(pid))
+		    other->opener == process_number(pid))
 			continue;
 		asked = other->opener;
 		/* The opener of a file that was ordinary then is not known. */
@@ -200,20 +192,20 @@ bool handle_goes_on(struct tree *tree, const struct handle *handle, pid_t pid)
 
 void through_opened_by(struct through *through, pid_t pid)
 {
-	through->opener = process_of(pid);
+	through->opener = process_number(pid);
 	through_written_by(through, pid);
 }
 
 void through_written_by(const struct through *through, pid_t pid)
 {
-	through->inode->window->saving.process = process_of(pid);
+	through->inode->window->saving.process = process_number(pid);
 }
 
 bool through_goes_on(const struct tree *tree, const struct through *through, pid_t pid)
 {
 	const struct window_saving *saving = &through->inode->window->saving;
 	uint64_t nodeid = through->inode->ino;
-	pid_t process = process_of(pid);
+	pid_t process = process_number(pid);
 
 	if (!pid || !tree->options.has_open)
 		return saving->writers > 1;

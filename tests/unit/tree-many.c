@@ -1403,14 +1403,15 @@ static bool count_forgotten(void *arg, uint64_t nodeid, int64_t offset)
 	return true;
 }
 
-/* The tree's own threads take nothing in until tree_turn_endp(). */
-static struct tree *take_turn(void)
+/* The tree's own threads take nothing in until this is unlocked. */
+static pthread_mutex_t *take_turn(void)
 {
-	struct tree *tree = tree_turn(world_tree);
+	struct tree *tree = world_tree;
 
+	pthread_mutex_lock(&tree->turn);
 	tree_write_lock(tree);
 	tree_write_unlockp(&tree);
-	return world_tree;
+	return &world_tree->turn;
 }
 
 static void wait_for_notices(void)
@@ -1426,7 +1427,7 @@ static void wait_for_notices(void)
 Test(many, the_kernel_is_told_of_what_was_digested_before_anything_is_committed)
 {
 	const struct tree_watcher watcher = { .forget = count_forgotten }, nobody = { 0 };
-	struct tree *held[2];
+	pthread_mutex_t *held[2];
 	struct inode *known;
 
 	many_open(WORLD_SQLITE, 2);
@@ -1445,8 +1446,8 @@ Test(many, the_kernel_is_told_of_what_was_digested_before_anything_is_committed)
 	sql_runs("UPDATE agentscope_sessions SET state_data = '2'");
 	many_meanwhile(0, 1, wait_for_notices);
 	ON(0) cr_expect_eq(tree_reconcile(world_tree), 0);
-	tree_turn_endp(&held[0]);
-	tree_turn_endp(&held[1]);
+	for (int i = 0; i < 2; i++)
+		pthread_mutex_unlock(held[i]);
 	ON(0) tree_set_watcher(world_tree, &nobody);
 	ON(0) forget(known);
 	many_close();

@@ -21,10 +21,8 @@ static const char *const bys[] = {
 static int add_text(struct buf *line, const char *name, struct bytes text)
 {
 	size_t start = 0;
-	int r = buf_append_str(line, name);
+	int r = buf_join(line, bytes_str(name), bytes_str(text.data ? "\"" : "null"));
 
-	if (r == 0)
-		r = buf_append_str(line, text.data ? "\"" : "null");
 	if (r < 0 || !text.data)
 		return r;
 	for (size_t i = 0; r == 0 && i < text.size; i++) {
@@ -151,10 +149,8 @@ bool event_concerns(const struct event *event, struct bytes path)
 static int replace(struct buf *path, struct bytes start, struct bytes by)
 {
 	_cleanup_(buf_done) struct buf moved = { 0 };
-	int r = buf_append_bytes(&moved, by);
+	int r = buf_join(&moved, by, bytes_make(path->data + start.size, path->size - start.size));
 
-	if (r == 0)
-		r = buf_append(&moved, path->data + start.size, path->size - start.size);
 	if (r < 0)
 		return r;
 	buf_clear(path);

@@ -62,22 +62,18 @@ static void forget_oldest(struct events *events)
 
 int events_begin(struct events *events)
 {
-	int r = 0;
+	WITH_MUTEX(&events->lock);
 
-	pthread_mutex_lock(&events->lock);
 	if (!events->kept)
 		events->kept = calloc(EVENTS_MOST, sizeof(events->kept[0]));
-	if (!events->kept)
-		r = -ENOMEM;
-	else
-		events->wanted = true;
-	pthread_mutex_unlock(&events->lock);
-	return r;
+	events->wanted |= events->kept != NULL;
+	return events->kept ? 0 : -ENOMEM;
 }
 
 void events_end(struct events *events)
 {
-	pthread_mutex_lock(&events->lock);
+	WITH_MUTEX(&events->lock);
+
 	while (events->first < events->next)
 		forget_oldest(events);
 	free(events->kept);
@@ -85,7 +81,6 @@ void events_end(struct events *events)
 	events->wanted = false;
 	events->next += SKIPPED;
 	events->first = events->next;
-	pthread_mutex_unlock(&events->lock);
 }
 
 void events_done(struct events *events)
@@ -95,7 +90,7 @@ void events_done(struct events *events)
 	pthread_mutex_destroy(&events->follow_lock);
 }
 
-static void copy(struct bytes *text, char **at)
+void text_move(struct bytes *text, char **at)
 {
 	if (!text->data)
 		return;
@@ -116,10 +111,10 @@ static struct kept_event *kept_new(const struct event *event)
 		return NULL;
 	*kept = (struct kept_event){ .count = 1, .hidden = 1, .size = size, .event = *event };
 	at = kept->text;
-	copy(&kept->event.session, &at);
-	copy(&kept->event.key, &at);
-	copy(&kept->event.path, &at);
-	copy(&kept->event.from, &at);
+	text_move(&kept->event.session, &at);
+	text_move(&kept->event.key, &at);
+	text_move(&kept->event.path, &at);
+	text_move(&kept->event.from, &at);
 	return kept;
 }
 
@@ -154,11 +149,10 @@ void events_hide(struct events *events, int64_t number)
 {
 	struct kept_event *kept;
 
-	pthread_mutex_lock(&events->lock);
+	WITH_MUTEX(&events->lock);
 	kept = events_find(events, number);
 	if (kept)
 		kept->hidden++;
-	pthread_mutex_unlock(&events->lock);
 }
 
 void events_show(struct events *events, int64_t number)
@@ -202,16 +196,14 @@ int event_reader_begin(struct event_reader *reader, struct events *events, struc
 	r = buf_append_bytes(&reader->path, path);
 	if (r < 0)
 		return r;
-	pthread_mutex_lock(&events->lock);
+	WITH_MUTEX(&events->lock);
 	reader->after = events->next - 1;
 	if (since >= events->first - 1 && since < events->next) {
 		reader->after = since;
-		r = go_back(reader);
-	} else {
-		reader->lost = since >= 0;
+		return go_back(reader);
 	}
-	pthread_mutex_unlock(&events->lock);
-	return r;
+	reader->lost = since >= 0;
+	return 0;
 }
 
 void event_reader_done(struct event_reader *reader)
@@ -225,30 +217,28 @@ static int next(struct event_reader *reader, struct kept_event **ret_kept)
 {
 	struct events *events = reader->events;
 	struct kept_event *kept;
-	int r = 0;
 
 	*ret_kept = NULL;
-	pthread_mutex_lock(&events->lock);
+	WITH_MUTEX(&events->lock);
 	if (reader->after + 1 < events->first) {
 		reader->after = events->first - 1;
-		r = 1;
-	} else if (reader->after + 1 < events->next) {
-		kept = *slot(events, reader->after + 1);
-		reader->after += !kept || !kept->hidden;
-		r = !kept;
-		if (kept && !kept->hidden) {
-			atomic_fetch_add(&kept->count, 1);
-			*ret_kept = kept;
-		}
+		return 1;
 	}
-	pthread_mutex_unlock(&events->lock);
-	return r;
+	if (reader->after + 1 >= events->next)
+		return 0;
+	kept = *slot(events, reader->after + 1);
+	reader->after += !kept || !kept->hidden;
+	if (kept && !kept->hidden) {
+		atomic_fetch_add(&kept->count, 1);
+		*ret_kept = kept;
+	}
+	return !kept;
 }
 
-struct event event_lost(void)
+struct event event_new(enum event_what what)
 {
 	return (struct event){
-		.what = EVENT_LOST,
+		.what = what,
 		.at = time_now(),
 		.first = -1,
 		.count = -1,
@@ -260,7 +250,7 @@ struct event event_lost(void)
 /* Put the reader's next line into rest: 1, or 0 when there is none. */
 static int next_line(struct event_reader *reader)
 {
-	const struct event lost = event_lost();
+	const struct event lost = event_new(EVENT_LOST);
 	struct kept_event *kept;
 	int r;
 

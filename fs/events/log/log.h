@@ -24,12 +24,12 @@
  * Outputs are appended to buffers.  0, a count where it says so, or -ENOMEM.
  */
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "backend/base/buf.h"
+#include "backend/base/thread.h"
 
 enum event_what {
 	EVENT_APPEND, /* something was added at the end */
@@ -129,8 +129,10 @@ int event_read(struct event_reader *reader, size_t size, struct buf *lines);
 /* Whether there are lines. */
 bool event_waits(struct event_reader *reader);
 
-/* Now, of EVENT_LOST. */
-struct event event_lost(void);
+/* One of now, of which no more is known. */
+struct event event_new(enum event_what what);
+/* Copy a text, if there is one, to *at, which goes on behind it and one byte more. */
+void text_move(struct bytes *text, char **at);
 /* The line of an event, with its newline. */
 int event_line(const struct event *event, int64_t number, struct buf *line);
 /* Whether an event is at or below a directory, or moves it. */
