@@ -5,6 +5,7 @@
 #include <stddef.h>
 
 #include "backend/backend.h"
+#include "backend/values.h"
 
 /* The fields of an operation, a letter each, and what they are in SQL. */
 static const struct op_field {
@@ -19,8 +20,10 @@ static const struct op_field {
 	{ 'D', AS_TEXT, offsetof(struct backend_op, data) },
 	{ 'd', AS_BLOB, offsetof(struct backend_op, data) },
 	{ 'n', AS_BLOB, offsetof(struct backend_op, name) },
+	{ 'N', AS_TEXT, offsetof(struct backend_op, name) },
 	{ 'C', AS_TIME, offsetof(struct backend_op, created) },
 	{ 'U', AS_TIME, offsetof(struct backend_op, updated) },
+	{ 'c', AS_SIGNED, offsetof(struct backend_op, created) },
 	{ 'v', AS_SIGNED, offsetof(struct backend_op, version) },
 	{ '@', AS_SIGNED, offsetof(struct backend_op, at) },
 	{ 't', AS_SIGNED, offsetof(struct backend_op, to) },
@@ -29,5 +32,39 @@ static const struct op_field {
 	{ 'p', AS_UNSIGNED, offsetof(struct backend_op, parent) },
 	{ 'o', AS_UNSIGNED, offsetof(struct backend_op, offset) },
 };
+
+static inline struct sql_value op_value(char letter, const struct backend_op *op)
+{
+	const struct op_field *field = op_fields;
+	const void *at;
+
+	while (field->letter != letter)
+		field++;
+	at = (const char *)op + field->offset;
+	switch (field->as) {
+	case AS_TEXT:
+		return sql_text(bytes_given(*(const struct bytes *)at));
+	case AS_BLOB:
+		return sql_blob(bytes_given(*(const struct bytes *)at));
+	case AS_TIME:
+		return sql_time(*(const int64_t *)at);
+	case AS_SIGNED:
+		return sql_number(*(const int64_t *)at);
+	case AS_UNSIGNED:
+		break;
+	}
+	return sql_id(*(const uint64_t *)at);
+}
+
+/* Of all these letters; how many. */
+static inline size_t op_values(const char *letters, const struct backend_op *op,
+			       struct sql_value *values)
+{
+	size_t count = 0;
+
+	for (; letters[count]; count++)
+		values[count] = op_value(letters[count], op);
+	return count;
+}
 
 #endif

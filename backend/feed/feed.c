@@ -107,8 +107,9 @@ int feed_pack(const struct backend_feed *feed, struct buf *bytes)
 	return r < 0 ? r : buf_append_bytes(bytes, feed->path);
 }
 
-int feed_add(struct feed_notes *notes, const struct backend_feed *feed)
+int feed_add(void *arg, const struct backend_feed *feed)
 {
+	struct feed_notes *notes = arg;
 	const struct backend_feed anything = { .what = BACKEND_FEED_ANYTHING, .n = feed->n };
 	size_t at;
 	int r;
@@ -384,8 +385,7 @@ static int note_entry_gone(struct feed_notes *notes, const struct feed_state *st
 
 	if (r < 0)
 		return r == -ENOENT ? 0 : r;
-	return note_entry(notes, op->parent, bytes_make(name.size ? name.data : "", name.size),
-			  node, true);
+	return note_entry(notes, op->parent, buf_given(&name), node, true);
 }
 
 /* What other programs had changed is known to the mounts by who digests it. */

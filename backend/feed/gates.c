@@ -3,17 +3,7 @@
 
 #include <sys/stat.h>
 
-/* Fowler, Noll and Vo's hash 1a, of 64 bits.  It is stored nowhere, but all mounts need the same.
- */
-static uint64_t hash(uint64_t hash, const void *data, size_t size)
-{
-	for (const unsigned char *at = data; size; at++, size--)
-		hash = (hash ^ *at) * UINT64_C(1099511628211);
-	return hash;
-}
-
-static const uint64_t hash_begin = UINT64_C(14695981039346656037);
-
+/* It is stored nowhere, but all mounts need the same. */
 static unsigned gate_of(uint64_t hash)
 {
 	return (unsigned)((hash ^ hash >> 32) % FEED_GATES);
@@ -21,15 +11,14 @@ static unsigned gate_of(uint64_t hash)
 
 unsigned feed_gate_of_node(uint64_t ino)
 {
-	return gate_of(hash(hash_begin, &ino, sizeof(ino)));
+	return gate_of(bytes_hash(BYTES_HASH, bytes_make(&ino, sizeof(ino))));
 }
 
 unsigned feed_gate_of_key(struct bytes session, struct bytes key)
 {
-	uint64_t of_key = hash(hash_begin, session.data, session.size);
+	const uint64_t hash = bytes_hash(BYTES_HASH, session);
 
-	of_key = hash(of_key, key.data ? "k" : "s", 2);
-	return gate_of(hash(of_key, key.data, key.size));
+	return gate_of(bytes_hash(bytes_hash(hash, bytes_make(key.data ? "k" : "s", 2)), key));
 }
 
 static void use_gate(struct feed_gates *gates, unsigned number, unsigned uses)

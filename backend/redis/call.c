@@ -12,19 +12,9 @@
 
 enum { LATEST = 4 }; /* groups, of which one may come again */
 
-/* Fowler, Noll and Vo's hash 1a, which goes on. */
-uint64_t call_hash_on(uint64_t hash, struct bytes bytes)
-{
-	for (size_t i = 0; i < bytes.size; i++)
-		hash = (hash ^ (unsigned char)bytes.data[i]) * UINT64_C(1099511628211);
-	return hash;
-}
-
 uint64_t call_key_hash(struct bytes session, struct bytes key)
 {
-	const uint64_t hash = call_hash_on(UINT64_C(14695981039346656037), session);
-
-	return call_hash_on(call_hash_on(hash, BYTES(":")), key);
+	return bytes_hash(bytes_hash(bytes_hash(BYTES_HASH, session), BYTES(":")), key);
 }
 
 void call_done(struct call *call)

@@ -19,6 +19,7 @@
 #include "backend/redis/watch.h"
 #include "backend/base/cleanup.h"
 #include "backend/base/log.h"
+#include "backend/base/thread.h"
 
 enum { TRIES = 1000, TURN_MS = 10000, TURN_PAUSE_MS = 2 };
 
@@ -110,11 +111,10 @@ static int commit_judge(struct commit *commit, const struct backend_op *op)
 	const struct feed_state state = before_state(&commit->before);
 	struct redis *store = commit->store;
 	int r = 0;
+	LOCKED(&store->state.lock);
 
-	pthread_mutex_lock(&store->state.lock);
 	if (store->state.waiting.any)
 		r = feed_judge(&store->state.waiting, &state, op, commit->batch->append);
-	pthread_mutex_unlock(&store->state.lock);
 	return r;
 }
 
@@ -349,9 +349,9 @@ static int commit_once(struct commit *commit, int64_t until)
 		return r < 0 ? r : 1;
 	}
 	if (reply_is(word, "TURN")) {
-		if (commit->flags & BACKEND_AT_ONCE || redis_now() > until)
+		if (commit->flags & BACKEND_AT_ONCE || tick_ms() > until)
 			return -EBUSY;
-		redis_pause(TURN_PAUSE_MS);
+		tick_pause(TURN_PAUSE_MS);
 		return 1;
 	}
 	if (reply_is(word, "LOCKS"))
@@ -368,7 +368,7 @@ static int commit_once(struct commit *commit, int64_t until)
 
 int redis_commit(struct backend *backend, struct backend_batch *batch, unsigned flags)
 {
-	const int64_t until = redis_now() + TURN_MS;
+	const int64_t until = tick_ms() + TURN_MS;
 	struct redis *store = redis_of(backend);
 	int r = 1;
 

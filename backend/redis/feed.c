@@ -10,6 +10,7 @@
 #include "backend/redis/read.h"
 #include "backend/redis/slots.h"
 #include "backend/base/cleanup.h"
+#include "backend/base/thread.h"
 
 enum { NOTES_PAGE = 2000 }; /* as in store.lua */
 
@@ -71,28 +72,22 @@ static uint64_t number_of(const struct reply *entry)
 	return id ? strtoull(id, NULL, 10) : 0;
 }
 
-static int add_one(void *arg, const struct backend_feed *feed)
-{
-	return feed_add(arg, feed);
-}
-
 int redis_feed_take(struct redis *store, const struct reply *entries)
 {
 	int r = 0;
+	LOCKED(&store->state.lock);
 
-	pthread_mutex_lock(&store->state.lock);
 	for (size_t i = 0; r == 0 && i < entries->count; i++) {
 		const uint64_t n = number_of(reply_at(entries, i));
 
 		/* An entry may be one of several of its commit; the last may be read twice. */
 		if (n >= store->state.seen && n > store->state.known)
-			r = each_note(store, reply_at(entries, i), add_one, &store->state.waiting);
+			r = each_note(store, reply_at(entries, i), feed_add, &store->state.waiting);
 		if (r == 0)
 			store->state.seen = MAX(store->state.seen, n);
 	}
 	store->state.stirred = true;
 	pthread_cond_broadcast(&store->state.moved);
-	pthread_mutex_unlock(&store->state.lock);
 	return r;
 }
 

@@ -11,6 +11,7 @@
 #include "backend/redis/slots.h"
 #include "backend/base/cleanup.h"
 #include "backend/base/log.h"
+#include "backend/base/thread.h"
 
 /* CHANCE_SHIFT: what is left is exact in Lua, with what is added. */
 enum { CHANCE_SHIFT = 14, TURN_MS = 10000, TURN_PAUSE_MS = 2, OUTWAIT_MS = 500 };
@@ -44,12 +45,12 @@ static const char *owner_in(const struct reply *state)
 
 void redis_set_alone(struct redis *store, bool alone)
 {
-	pthread_mutex_lock(&store->state.lock);
+	LOCKED(&store->state.lock);
+
 	if (store->state.alone != alone)
 		store->state.stirred = true;
 	store->state.alone = alone;
 	pthread_cond_broadcast(&store->state.moved);
-	pthread_mutex_unlock(&store->state.lock);
 }
 
 /* alone: "0" with others, "1" not, "2" not, but those that are silent go. */
@@ -88,13 +89,13 @@ static int become(struct redis *store, const struct reply *reply, bool again)
 
 static int outwait(struct redis *store)
 {
-	const int64_t until = redis_now() + REDIS_LEASE_MS;
+	const int64_t until = tick_ms() + REDIS_LEASE_MS;
 
 	log_warning("%s: the server has not heard from another mount for %d seconds; waiting as "
 		    "long for it to come back",
 		    store->place, REDIS_LEASE_MS / 1000);
-	while (redis_now() < until)
-		redis_pause(OUTWAIT_MS);
+	while (tick_ms() < until)
+		tick_pause(OUTWAIT_MS);
 	return 0;
 }
 
@@ -232,7 +233,7 @@ bool redis_on_duty(struct backend *backend)
 void redis_turn(struct backend *backend, bool take)
 {
 	struct redis *store = redis_of(backend);
-	const int64_t until = redis_now() + TURN_MS;
+	const int64_t until = tick_ms() + TURN_MS;
 	bool first, done;
 
 	if (!redis_is_mount(store))
@@ -244,9 +245,9 @@ void redis_turn(struct backend *backend, bool take)
 		_cleanup_(reply_done) struct reply reply = { 0 };
 
 		done = mounts_call(store, &reply, "turn #m #t", OP(.to = take)) < 0 || !take ||
-		       reply_is(&reply, "1") || redis_now() > until;
+		       reply_is(&reply, "1") || tick_ms() > until;
 		if (!done)
-			redis_pause(TURN_PAUSE_MS);
+			tick_pause(TURN_PAUSE_MS);
 	}
 }
 
@@ -265,12 +266,9 @@ int redis_hold(struct backend *backend, bool untold)
 
 bool redis_uses_here(struct redis *store, uint64_t ino)
 {
-	bool uses;
+	LOCKED(&store->state.lock);
 
-	pthread_mutex_lock(&store->state.lock);
-	uses = uses_has(&store->state.uses, ino);
-	pthread_mutex_unlock(&store->state.lock);
-	return uses;
+	return uses_has(&store->state.uses, ino);
 }
 
 /* Of these files, all of which are in use here or none: 0; 1: something may wait; -ESTALE: the
@@ -317,8 +315,8 @@ int redis_tell_uses(struct redis *store)
 {
 	bool tell, untell;
 	int r = 0;
+	LOCKED(&store->telling);
 
-	pthread_mutex_lock(&store->telling);
 	pthread_mutex_lock(&store->state.lock);
 	tell = store->owner && store->number && store->state.untold && !store->state.alone;
 	untell = store->owner && store->number && !store->state.untold && store->state.alone;
@@ -332,7 +330,6 @@ int redis_tell_uses(struct redis *store)
 		store->state.untold = untell;
 		pthread_mutex_unlock(&store->state.lock);
 	}
-	pthread_mutex_unlock(&store->telling);
 	return MIN(r, 0);
 }
 

@@ -182,7 +182,7 @@ static int meet(struct redis *store, char **ret_why)
 	struct redis_server server = { 0 };
 	int r;
 
-	for (bool judged = false;; redis_pause(100)) {
+	for (bool judged = false;; tick_pause(100)) {
 		r = lane->wire ? 0 : redis_connect(store, until, &lane->wire, ret_why);
 		if (r == 0)
 			r = redis_server_look(lane->wire, until, &server);
@@ -194,7 +194,7 @@ static int meet(struct redis *store, char **ret_why)
 			r = redis_server_settle(store, lane->wire, until, &server);
 		if (r == 0)
 			r = redis_load(lane->wire, until, &store->shas);
-		if (r != -EAGAIN || redis_now() > until)
+		if (r != -EAGAIN || tick_ms() > until)
 			break;
 		free(*ret_why);
 		*ret_why = NULL;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* How far this mount knows of what others do. */
 #include "backend/redis/feed.h"
+#include "backend/base/thread.h"
 
 void redis_feed_again(struct redis *store)
 {
@@ -14,20 +15,20 @@ void redis_feed_again(struct redis *store)
 
 void redis_feed_lost(struct redis *store)
 {
-	pthread_mutex_lock(&store->state.lock);
+	LOCKED(&store->state.lock);
+
 	store->state.lost_notes = store->state.stirred = true;
 	store->state.listed_loss = false;
 	redis_feed_again(store);
 	pthread_cond_broadcast(&store->state.moved);
-	pthread_mutex_unlock(&store->state.lock);
 }
 
 void redis_feed_begin(struct redis *store, uint64_t n, bool lost)
 {
-	pthread_mutex_lock(&store->state.lock);
+	LOCKED(&store->state.lock);
+
 	store->state.known = n;
 	store->state.lost_notes |= lost;
 	store->state.listed_loss = false;
 	redis_feed_again(store);
-	pthread_mutex_unlock(&store->state.lock);
 }

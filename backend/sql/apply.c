@@ -92,50 +92,12 @@ static const struct recipe singles[BACKEND_OP_TYPES] = {
 	[BACKEND_KEY_SHOW] = { { SQL_SINGLE_SHOW, SQL_KEY_SHOWN }, 2, "ski", true, NULL },
 };
 
-/* What is there has to have bytes, be it none of them. */
-static struct bytes present(struct bytes bytes)
-{
-	return bytes.data ? bytes : BYTES("");
-}
-
-static struct sql_value value_of(char letter, const struct backend_op *op)
-{
-	const struct op_field *field = op_fields;
-	const void *at;
-
-	while (field->letter != letter)
-		field++;
-	at = (const char *)op + field->offset;
-	switch (field->as) {
-	case AS_TEXT:
-		return sql_text(present(*(const struct bytes *)at));
-	case AS_BLOB:
-		return sql_blob(present(*(const struct bytes *)at));
-	case AS_TIME:
-		return sql_time(*(const int64_t *)at);
-	case AS_SIGNED:
-		return sql_number(*(const int64_t *)at);
-	case AS_UNSIGNED:
-		break;
-	}
-	return sql_id(*(const uint64_t *)at);
-}
-
-static size_t values_of(const char *letters, const struct backend_op *op, struct sql_value *values)
-{
-	size_t count = 0;
-
-	for (; letters[count]; count++)
-		values[count] = value_of(letters[count], op);
-	return count;
-}
-
 static void apply_recipe(struct sql_packet *packet, const struct recipe *recipe,
 			 const struct backend_op *op)
 {
 	const int64_t most = packet->store->version_most - 1;
 	struct sql_value values[10];
-	size_t count = values_of(recipe->fields, op, values);
+	size_t count = op_values(recipe->fields, op, values);
 
 	values[count++] = sql_number(op->version > most ? 1 : op->version);
 	values[count++] = sql_number(most);
@@ -147,7 +109,7 @@ static int apply_shift(struct sql_packet *packet, const struct backend_op *op,
 		       struct sql_applied *applied)
 {
 	struct sql_value values[8];
-	size_t count = values_of("sk@tiq", op, values);
+	size_t count = op_values("sk@tiq", op, values);
 
 	(void)applied;
 	if (op->to)
@@ -209,7 +171,8 @@ static int apply_guard(struct sql_packet *packet, const struct backend_op *op,
 	if (op->session.data) {
 		if (op->at)
 			packet_say(packet, -EEXIST, SQL_GUARD_ORPHAN,
-				   SQL_VALUES(sql_blob(op->session), sql_blob(present(op->key))));
+				   SQL_VALUES(sql_blob(op->session),
+					      sql_blob(bytes_given(op->key))));
 		return 0;
 	}
 	if (!op->ino)
@@ -280,7 +243,7 @@ static int apply_setting(struct sql_packet *packet, const struct backend_op *op,
 			 struct sql_applied *applied)
 {
 	struct sql_value values[8];
-	size_t count = values_of("nd", op, values);
+	size_t count = op_values("nd", op, values);
 
 	(void)applied;
 	if (bytes_equal(op->name, BYTES("table")))
@@ -338,7 +301,7 @@ static int apply_rows(struct sql_packet *packet, const struct backend_op *ops, s
 		    packet->store->texts.layout.whole_seconds || !joins(packet, op) ||
 		    sql_apply_check(packet->store, op) < 0)
 			break;
-		packet_say_on(packet, SQL_ROW_NEXT, values, values_of("sk@DCU", op, values));
+		packet_say_on(packet, SQL_ROW_NEXT, values, op_values("sk@DCU", op, values));
 		packet->rows++;
 		packet->row_bytes += op->data.size;
 	}

@@ -9,6 +9,7 @@
 #include "backend/sql/slots.h"
 #include "backend/base/array.h"
 #include "backend/base/cleanup.h"
+#include "backend/base/thread.h"
 
 enum { CHANGE_ID, CHANGE_SESSION, CHANGE_KEY, CHANGE_INDEX, CHANGE_WHAT, CHANGE_COUNT, CHANGE_END };
 
@@ -368,12 +369,11 @@ static int take_everything(struct sql *store, const struct backend_op *op,
 			   struct sql_digest *digest)
 {
 	int r = 0;
+	LOCKED(&store->everything.lock);
 
-	pthread_mutex_lock(&store->everything.lock);
 	digest->there = store->everything.stamp == op->at;
 	for (size_t i = 0; r == 0 && digest->there && i < store->everything.count; i++)
 		r = add_id(&digest->ids, &digest->count, &digest->room, store->everything.ids[i]);
-	pthread_mutex_unlock(&store->everything.lock);
 	return r;
 }
 

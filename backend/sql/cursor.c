@@ -3,9 +3,9 @@
 
 #include <errno.h>
 
-#include "backend/sql/clock.h"
 #include "backend/sql/mounts.h"
 #include "backend/base/cleanup.h"
+#include "backend/base/tick.h"
 
 enum { FIRST_PAGE = 64, PAGE_GROWS = 16, PAGE_LEAST = 16, PAGE_MOST = 8192, PAGE_BYTES = 4 << 20 };
 
@@ -85,7 +85,7 @@ int sql_snapshot_ask(struct backend_snapshot *snapshot, struct bytes statements,
 {
 	struct sql *store = snapshot->store;
 	_cleanup_(freep) char *why = NULL;
-	int64_t begun = sql_milliseconds(), until = sql_until(store);
+	int64_t begun = tick_ms(), until = sql_until(store);
 	bool fresh = !snapshot->link;
 	int r;
 
@@ -110,7 +110,7 @@ int sql_snapshot_ask(struct backend_snapshot *snapshot, struct bytes statements,
 		snapshot->error = 0;
 		snapshot->open = false;
 		if (fresh)
-			sql_pause(50);
+			tick_pause(50);
 		fresh = true;
 	}
 }

@@ -13,17 +13,14 @@
 #include <stdlib.h>
 
 #include "backend/sql/feed.h"
-#include "backend/base/cleanup.h"
+#include "backend/base/thread.h"
 
 /* Whether there are notes of other mounts that the model has not digested. */
 static bool others_wait(struct sql *store)
 {
-	bool waiting;
+	LOCKED(&store->state.lock);
 
-	pthread_mutex_lock(&store->state.lock);
-	waiting = store->state.waiting.any;
-	pthread_mutex_unlock(&store->state.lock);
-	return waiting;
+	return store->state.waiting.any;
 }
 
 bool transaction_needs_before(struct transaction *transaction)
@@ -110,22 +107,16 @@ static void begin(struct transaction *transaction)
 /* Whether another mount was seen to have the turn: then this one asks before it goes on. */
 static bool others_turn(struct sql *store)
 {
-	bool others;
+	LOCKED(&store->state.lock);
 
-	pthread_mutex_lock(&store->state.lock);
-	others = store->state.turn && store->state.turn != store->number;
-	pthread_mutex_unlock(&store->state.lock);
-	return others;
+	return store->state.turn && store->state.turn != store->number;
 }
 
 static uint64_t epoch_of(struct sql *store)
 {
-	uint64_t epoch;
+	LOCKED(&store->state.lock);
 
-	pthread_mutex_lock(&store->state.lock);
-	epoch = store->state.epoch;
-	pthread_mutex_unlock(&store->state.lock);
-	return epoch;
+	return store->state.epoch;
 }
 
 int transaction_say_head(struct transaction *transaction,
@@ -167,7 +158,6 @@ int transaction_enter(struct transaction *transaction, const struct backend_batc
 {
 	struct sql *store = transaction->store;
 	struct sql_state state = { 0 };
-	bool alone;
 	int r = 0;
 
 	begin(transaction);
@@ -192,11 +182,8 @@ int transaction_enter(struct transaction *transaction, const struct backend_batc
 		return r;
 	if (sql_mounts_lost(store))
 		return SQL_LOST;
-	pthread_mutex_lock(&store->state.lock);
-	alone = store->state.alone;
-	pthread_mutex_unlock(&store->state.lock);
 	/* What is to be locked depends on that. */
-	if (!store->guest && alone == transaction->applied.shared)
+	if (!store->guest && sql_mounts_alone(store) == transaction->applied.shared)
 		return SQL_AGAIN;
 	if (state.turn && state.turn != store->number && !sql_turn_is_idle(turn, &state))
 		return SQL_TURN_TAKEN;

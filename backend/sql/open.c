@@ -3,7 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backend/sql/clock.h"
 #include "backend/sql/conn.h"
 #include "backend/sql/mounts.h"
 #include "backend/sql/schema.h"
@@ -14,6 +13,7 @@
 #include "backend/url/url.h"
 #include "backend/base/cleanup.h"
 #include "backend/base/log.h"
+#include "backend/base/tick.h"
 
 enum { SECOND_MS = 5000 };
 
@@ -210,7 +210,7 @@ static int connect_second(struct sql *store, int64_t took, char **ret_why)
 {
 	_cleanup_(freep) char *why = NULL;
 	int64_t until = MIN(SECOND_MS + 4 * took, store->timeout * INT64_C(1000));
-	int r = sql_connect(store, true, sql_milliseconds() + until, &store->watch.link, &why);
+	int r = sql_connect(store, true, tick_ms() + until, &store->watch.link, &why);
 
 	if (!sql_is_passing(r))
 		return r;
@@ -225,12 +225,12 @@ static int connect_and_join(struct sql *store, const struct backend_options *opt
 {
 	const struct sql_driver *driver = store->texts.driver;
 	_cleanup_(freep) char *careless = NULL;
-	const int64_t begun = sql_milliseconds();
+	const int64_t begun = tick_ms();
 	int64_t took;
 	uint64_t packet;
 	int r = sql_connect(store, true, sql_until(store), &store->writer.link, ret_why);
 
-	took = sql_milliseconds() - begun;
+	took = tick_ms() - begun;
 	if (r == 0)
 		r = judge_server(store, &careless, ret_why);
 	if (r == 0)

@@ -16,11 +16,6 @@
 #include "backend/sql/read.h"
 #include "backend/sql/slots.h"
 
-static struct bytes given(struct bytes bytes)
-{
-	return bytes.data ? bytes : BYTES("");
-}
-
 /* In microseconds, as rows have it. */
 static struct sql_value fine(int64_t time)
 {
@@ -46,18 +41,19 @@ static void say_keep(struct sql_packet *packet, enum sql_text text, const struct
 		     struct sql_value more)
 {
 	packet_say(packet, -EIO, text,
-		   SQL_VALUES(sql_text(given(op->session)), sql_text(given(op->key)),
-			      sql_number(op->at), sql_number(op->to), sql_blob(given(op->session)),
-			      sql_blob(given(op->key)), sql_number(getpid()), more));
+		   SQL_VALUES(sql_text(bytes_given(op->session)), sql_text(bytes_given(op->key)),
+			      sql_number(op->at), sql_number(op->to),
+			      sql_blob(bytes_given(op->session)), sql_blob(bytes_given(op->key)),
+			      sql_number(getpid()), more));
 }
 
 static void say_note(struct sql_packet *packet, const struct backend_op *op,
 		     enum backend_past_what what, int64_t index, int64_t last)
 {
 	packet_say(packet, -EIO, SQL_PAST_NOTE,
-		   SQL_VALUES(sql_id(0), sql_blob(given(op->session)), sql_blob(given(op->key)),
-			      sql_number(what), sql_number(index), sql_number(last),
-			      sql_number(getpid())));
+		   SQL_VALUES(sql_id(0), sql_blob(bytes_given(op->session)),
+			      sql_blob(bytes_given(op->key)), sql_number(what), sql_number(index),
+			      sql_number(last), sql_number(getpid())));
 }
 
 static void say_move(struct sql_packet *packet, const struct backend_op *op)
@@ -67,10 +63,10 @@ static void say_move(struct sql_packet *packet, const struct backend_op *op)
 	};
 	const struct sql_value values[] = {
 		sql_id(0),
-		sql_blob(given(op->session)),
-		sql_blob(given(op->key)),
-		sql_blob(given(op->session_to)),
-		sql_blob(given(op->key_to)),
+		sql_blob(bytes_given(op->session)),
+		sql_blob(bytes_given(op->key)),
+		sql_blob(bytes_given(op->session_to)),
+		sql_blob(bytes_given(op->key_to)),
 		sql_number(getpid()),
 	};
 
@@ -86,8 +82,8 @@ static void say_move(struct sql_packet *packet, const struct backend_op *op)
 /* A history goes with the file, also where none is being kept. */
 static void go_along(struct sql_packet *packet, const struct backend_op *op)
 {
-	const struct sql_value session = sql_blob(given(op->session)),
-			       key = sql_blob(given(op->key));
+	const struct sql_value session = sql_blob(bytes_given(op->session)),
+			       key = sql_blob(bytes_given(op->key));
 
 	if (op->type == BACKEND_KEY_HIDE)
 		packet_say(packet, -EIO, SQL_PAST_HIDE,
@@ -149,19 +145,21 @@ static void say_copy(struct sql_packet *packet, enum sql_text text, const struct
 {
 	const bool rows = text == SQL_ROWS_COPY;
 	const bool none = text == SQL_PAST_NONE || text == SQL_PAST_TOLD;
-	const struct bytes session = given(none ? op->session_to : op->session);
-	const struct bytes key = given(none ? op->key_to : op->key);
+	const struct bytes session = bytes_given(none ? op->session_to : op->session);
+	const struct bytes key = bytes_given(none ? op->key_to : op->key);
 
 	packet_say(packet, -EEXIST, text,
-		   SQL_VALUES(sql_text(given(op->session_to)), sql_text(given(op->key_to)),
-			      sql_number(op->at), sql_number(op->to), sql_number(op->seq),
+		   SQL_VALUES(sql_text(bytes_given(op->session_to)),
+			      sql_text(bytes_given(op->key_to)), sql_number(op->at),
+			      sql_number(op->to), sql_number(op->seq),
 			      rows ? sql_text(session) : sql_blob(session),
 			      rows ? sql_text(key) : sql_blob(key),
 			      none ? sql_number(getpid()) : fine(op->created),
-			      sql_text(given(op->name)), sql_text(given(op->data))));
+			      sql_text(bytes_given(op->name)), sql_text(bytes_given(op->data))));
 	if (!none && op->version && packet->store->versions == SQL_VERSIONS_RISE)
 		packet_say(packet, -EIO, SQL_PAST_COPIED,
-			   SQL_VALUES(sql_text(given(op->session_to)), sql_text(given(op->key_to)),
+			   SQL_VALUES(sql_text(bytes_given(op->session_to)),
+				      sql_text(bytes_given(op->key_to)),
 				      sql_number(op->version > packet->store->version_most ?
 							 1 :
 							 op->version)));
@@ -188,16 +186,19 @@ static void say_rows_back(struct sql_packet *packet, const struct backend_op *op
 static void say_times(struct sql_packet *packet, enum sql_text text, const struct backend_op *op)
 {
 	packet_say(packet, -EIO, text,
-		   SQL_VALUES(sql_id(op->ino), sql_blob(given(op->session)),
-			      sql_blob(given(op->key)), sql_number(op->at), sql_number(op->to),
-			      sql_number(getpid())));
+		   SQL_VALUES(sql_id(op->ino), sql_blob(bytes_given(op->session)),
+			      sql_blob(bytes_given(op->key)), sql_number(op->at),
+			      sql_number(op->to), sql_number(getpid())));
 }
 
 static void say_forget(struct sql_packet *packet, const struct backend_op *op)
 {
 	const struct sql_value values[] = {
-		sql_id(op->ino),    sql_blob(given(op->session)), sql_blob(given(op->key)),
-		sql_number(op->at), sql_number(getpid()),
+		sql_id(op->ino),
+		sql_blob(bytes_given(op->session)),
+		sql_blob(bytes_given(op->key)),
+		sql_number(op->at),
+		sql_number(getpid()),
 	};
 
 	if (op->at < INT64_MAX)
@@ -248,8 +249,8 @@ static int list_past(struct backend_snapshot *snapshot, enum sql_text text,
 {
 	struct sql_cursor cursor =
 		sql_cursor_open(snapshot, text,
-				SQL_VALUES(sql_id(key->ino), sql_blob(given(key->session)),
-					   sql_blob(given(key->key)), sql_number(after)));
+				SQL_VALUES(sql_id(key->ino), sql_blob(bytes_given(key->session)),
+					   sql_blob(bytes_given(key->key)), sql_number(after)));
 
 	while (sql_cursor_next(&cursor)) {
 		const struct backend_past past = {
@@ -305,8 +306,8 @@ int sql_past_read(struct backend *backend, struct backend_snapshot *snapshot,
 	struct sql_pages pages = {
 		.text = back ? SQL_PAST_READ_BACK : SQL_PAST_READ,
 		.values = { [0] = sql_number(back ? last : first),
-			    [3] = sql_blob(given(key->session)),
-			    [4] = sql_blob(given(key->key)),
+			    [3] = sql_blob(bytes_given(key->session)),
+			    [4] = sql_blob(bytes_given(key->key)),
 			    [5] = sql_number(back ? first : last) },
 		.count = 6,
 		.next = back ? sql_cursor_falling : sql_cursor_rising,
@@ -349,8 +350,9 @@ int sql_past_keys(struct backend *backend, struct backend_snapshot *snapshot,
 	while (r == 0 && more) {
 		struct sql_cursor cursor =
 			sql_cursor_open(snapshot, SQL_PAST_NEXT,
-					SQL_VALUES(sql_id(key.ino), sql_blob(given(key.session)),
-						   sql_blob(given(key.key))));
+					SQL_VALUES(sql_id(key.ino),
+						   sql_blob(bytes_given(key.session)),
+						   sql_blob(bytes_given(key.key))));
 
 		more = sql_cursor_next(&cursor);
 		if (more) {
@@ -362,8 +364,8 @@ int sql_past_keys(struct backend *backend, struct backend_snapshot *snapshot,
 				cursor.r = buf_append_bytes(&name, cursor.columns[2]);
 		}
 		r = sql_cursor_end(&cursor);
-		key.session = bytes_make(session.data ? session.data : "", session.size);
-		key.key = bytes_make(name.data ? name.data : "", name.size);
+		key.session = buf_given(&session);
+		key.key = buf_given(&name);
 		if (r == 0 && more)
 			r = fn(arg, &key);
 	}

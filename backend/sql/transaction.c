@@ -13,10 +13,10 @@
 #include <stdlib.h>
 
 #include "backend/sql/transaction-parts.h"
-#include "backend/sql/clock.h"
 #include "backend/sql/feed.h"
 #include "backend/base/cleanup.h"
 #include "backend/base/tick.h"
+#include "backend/base/thread.h"
 
 enum {
 	KEYS_GUARDED = 64, /* by one statement */
@@ -43,7 +43,7 @@ static int flush_part(struct transaction *transaction)
 
 	if (r == 0)
 		store->texts.driver->until(store->writer.link,
-					   sql_milliseconds() + store->timeout * INT64_C(1000));
+					   tick_ms() + store->timeout * INT64_C(1000));
 	return r;
 }
 
@@ -66,11 +66,10 @@ static int judge_block(struct transaction *transaction, const struct backend_bat
 	const struct feed_state state = before_state(&transaction->before);
 	struct sql *store = transaction->store;
 	int r = 0;
+	LOCKED(&store->state.lock);
 
-	pthread_mutex_lock(&store->state.lock);
 	for (size_t i = 0; r == 0 && i < batch->count && store->state.waiting.any; i++)
 		r = feed_judge(&store->state.waiting, &state, &batch->ops[i], batch->append);
-	pthread_mutex_unlock(&store->state.lock);
 	return r;
 }
 
@@ -238,7 +237,7 @@ static int say_append(struct transaction *transaction, const struct backend_batc
 			sql_text(op->session),
 			sql_text(op->key),
 			sql_number(op->at - append->expected),
-			sql_text(op->data.data ? op->data : BYTES("")),
+			sql_text(bytes_given(op->data)),
 			sql_time(op->created),
 			sql_time(op->updated),
 			number,

@@ -5,10 +5,10 @@
 #include <stdlib.h>
 
 #include "backend/setup.h"
-#include "backend/sql/clock.h"
 #include "backend/sql/schema.h"
 #include "backend/base/cleanup.h"
 #include "backend/base/log.h"
+#include "backend/base/tick.h"
 
 enum { SHORT_MS = 2000 }; /* that the watching thread may wait for a connection */
 
@@ -159,7 +159,7 @@ static int watch_table(struct sql *store)
 	const struct sql_driver *driver = store->texts.driver;
 	struct sql_link **still = &store->watch.still;
 	bool fresh = !*still, another;
-	int r = fresh ? sql_connect(store, false, sql_milliseconds() + SHORT_MS, still, NULL) :
+	int r = fresh ? sql_connect(store, false, tick_ms() + SHORT_MS, still, NULL) :
 			sql_schema_ask(store, *still, look, NULL, 0, NULL);
 
 	/* It is locked: ask the next time, by the same snapshot. */

@@ -7,6 +7,7 @@
 
 #include "backend/redis/redis.h"
 #include "backend/redis/wire.h"
+#include "backend/base/tick.h"
 #include "tests/contract/mounts.h"
 #include "tests/unit/rounds.h"
 
@@ -41,12 +42,12 @@ static void drop(void)
 	struct wire *wire;
 
 	parse(&url);
-	cr_assert_eq(wire_open(&url, NULL, 0, redis_now() + ANSWER_MS, &wire, NULL), 0);
+	cr_assert_eq(wire_open(&url, NULL, 0, tick_ms() + ANSWER_MS, &wire, NULL), 0);
 	words_str(&words, "EVAL");
 	words_str(&words, script);
 	words_str(&words, "0");
 	words_str(&words, url.prefix);
-	cr_assert_eq(wire_ask(wire, &words, redis_now() + ANSWER_MS, &reply), 0);
+	cr_assert_eq(wire_ask(wire, &words, tick_ms() + ANSWER_MS, &reply), 0);
 	words_done(&words);
 	reply_done(&reply);
 	wire_free(wire);

@@ -10,12 +10,6 @@
 #include "backend/sqlite/rows/times.h"
 #include "backend/base/cleanup.h"
 
-/* The bytes of a buffer, of which an empty one may have none. */
-static struct bytes present(const struct buf *buf)
-{
-	return bytes_make(buf->data ? buf->data : "", buf->size);
-}
-
 /* An id, and the bytes by which the store puts it in order: in UTF-16 there are some that are
  * others once they have been UTF-8, and no walk may stay at them, or go past what follows. */
 struct id {
@@ -47,11 +41,11 @@ static int keep_next(struct cursor *cursor, struct id *id)
 	if (r < 0)
 		return r;
 	/* A tree that is out of order is damaged. */
-	if (bytes_compare(present(&stored), present(&id->stored)) < 0)
+	if (bytes_compare(buf_given(&stored), buf_given(&id->stored)) < 0)
 		return sqlite_result(cursor->conn, SQLITE_CORRUPT);
 	buf_clear(&id->stored);
 	buf_clear(&id->text);
-	r = buf_append_bytes(&id->stored, present(&stored));
+	r = buf_append_bytes(&id->stored, buf_given(&stored));
 	return r < 0 ? r : buf_append_bytes(&id->text, cursor_bytes(cursor, 1));
 }
 
@@ -88,7 +82,7 @@ static int next_session(struct walk *walk)
 {
 	struct cursor cursor = cursor_open(&walk->snapshot->conn, SQL_NEXT_SESSION);
 
-	cursor_bind_stored(&cursor, present(&walk->session.stored));
+	cursor_bind_stored(&cursor, buf_given(&walk->session.stored));
 	return seek_id(&cursor, &walk->session);
 }
 
@@ -96,8 +90,8 @@ static int next_key(struct walk *walk)
 {
 	struct cursor cursor = cursor_open(&walk->snapshot->conn, SQL_NEXT_KEY);
 
-	cursor_bind_text(&cursor, present(&walk->session.text));
-	cursor_bind_stored(&cursor, present(&walk->key.stored));
+	cursor_bind_text(&cursor, buf_given(&walk->session.text));
+	cursor_bind_stored(&cursor, buf_given(&walk->key.stored));
 	return seek_id(&cursor, &walk->key);
 }
 
@@ -116,15 +110,15 @@ static int begin_behind(struct walk *walk, struct id *id, struct bytes text)
 /* The keys from walk->key on.  1 at the session's end, 0 when fn wants no more. */
 static int walk_keys(struct walk *walk)
 {
-	struct bytes session = present(&walk->session.text);
+	struct bytes session = buf_given(&walk->session.text);
 	struct backend_key_stat stat;
 	int r;
 
 	while ((r = next_key(walk)) > 0) {
 		r = sqlite_key_stat(walk->backend, walk->snapshot, session,
-				    present(&walk->key.text), &stat);
+				    buf_given(&walk->key.text), &stat);
 		if (r == 0) {
-			r = walk->fn(walk->arg, session, present(&walk->key.text), &stat);
+			r = walk->fn(walk->arg, session, buf_given(&walk->key.text), &stat);
 			if (r)
 				return MIN(r, 0);
 		} else if (r != -ENOENT) {
@@ -215,7 +209,7 @@ static bool add_session(struct sessions *sessions)
 	do {
 		add_key(sessions);
 		more = cursor_next(rows);
-	} while (more && bytes_equal(cursor_bytes(rows, 0), present(&sessions->session)));
+	} while (more && bytes_equal(cursor_bytes(rows, 0), buf_given(&sessions->session)));
 	return more;
 }
 
@@ -238,7 +232,7 @@ static int tell_sessions(struct sessions *sessions, backend_session_fn *fn, void
 		} else {
 			rows = add_session(sessions);
 			if (sessions->rows.r == 0)
-				r = fn(arg, present(&sessions->session), &sessions->stat);
+				r = fn(arg, buf_given(&sessions->session), &sessions->stat);
 		}
 	}
 	return MIN(r, 0);

@@ -15,7 +15,9 @@
 #include <stdint.h>
 
 #include "backend/backend.h"
+#include "backend/sqlite/rows/times.h"
 #include "backend/sqlite/store/sql.h"
+#include "backend/values.h"
 
 struct sqlite;
 
@@ -26,6 +28,8 @@ struct sqlite_conn {
 	unsigned generation;		     /* of the layout that they were prepared for */
 	int patience;			     /* ms to wait for a lock of another program */
 	int64_t waits_since;
+	char now[SQLITE_STAMP]; /* of the writer's transaction: the stamp of rows without times, */
+	int64_t until;		/* and the same as a number */
 };
 
 /* Open one with our settings (conn.c says which).  -ESTALE: the path does not lead to the store's
@@ -43,8 +47,13 @@ void sqlite_conn_renew(struct sqlite_conn *conn);
 sqlite3_stmt *sqlite_conn_take(struct sqlite_conn *conn, enum sqlite_sql sql, int *ret_error);
 /* One that is the caller's, to be finalized, of a text with words (sql.h). */
 int sqlite_conn_prepare(struct sqlite_conn *conn, const char *words, sqlite3_stmt **ret_statement);
-/* Run one that was bound, and have it ready again. */
-int sqlite_conn_finish(struct sqlite_conn *conn, sqlite3_stmt *statement);
+/* Run one with values: 1: it has a row, of which *ret_number, unless that is NULL, becomes the
+ * first column unless that is NULL, too; or 0. */
+int sqlite_conn_ask(struct sqlite_conn *conn, enum sqlite_sql sql, const struct sql_value *values,
+		    size_t count, int64_t *ret_number);
+/* The same with fields of an operation, a letter each (backend/fields.h). */
+int sqlite_conn_op(struct sqlite_conn *conn, enum sqlite_sql sql, const char *fields,
+		   const struct backend_op *op, int64_t *ret_number);
 /* Run one that has no parameters and whose result does not matter. */
 int sqlite_conn_run(struct sqlite_conn *conn, enum sqlite_sql sql);
 /* Run one that begins a transaction. */
