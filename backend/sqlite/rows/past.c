@@ -19,12 +19,17 @@
 
 /* ---- Keeping ---- */
 
+static struct sql_value text(struct bytes bytes)
+{
+	return sql_text(bytes_given(bytes));
+}
+
 static int keep(struct sqlite_conn *conn, struct bytes session, struct bytes key, int64_t first,
 		int64_t last)
 {
 	return sqlite_conn_ask(conn, SQL_PAST_KEEP,
 			       SQL_VALUES(sql_number(conn->until), sql_number(getpid()),
-					  sql_text(session), sql_text(key), sql_number(first),
+					  text(session), text(key), sql_number(first),
 					  sql_number(last)),
 			       NULL);
 }
@@ -33,9 +38,8 @@ static int keep_later(struct sqlite_conn *conn, const struct backend_op *op)
 {
 	return sqlite_conn_ask(conn, SQL_PAST_KEEP_LATER,
 			       SQL_VALUES(sql_number(conn->until), sql_number(getpid()),
-					  sql_text(op->session), sql_text(op->key),
-					  sql_number(op->created), sql_number(op->at),
-					  sql_number(op->to)),
+					  text(op->session), text(op->key), sql_number(op->created),
+					  sql_number(op->at), sql_number(op->to)),
 			       NULL);
 }
 
@@ -53,8 +57,7 @@ static int note(struct sqlite_conn *conn, uint64_t ino, struct bytes session, st
 		enum backend_past_what what, int64_t index, int64_t last, int64_t until)
 {
 	return sqlite_conn_ask(conn, SQL_PAST_NOTE,
-			       SQL_VALUES(sql_id(ino), sql_text(bytes_given(session)),
-					  sql_text(bytes_given(key)), sql_number(until),
+			       SQL_VALUES(sql_id(ino), text(session), text(key), sql_number(until),
 					  sql_number(what), sql_number(index), sql_number(last),
 					  sql_number(getpid())),
 			       NULL);
@@ -64,8 +67,8 @@ static int note(struct sqlite_conn *conn, uint64_t ino, struct bytes session, st
 static int came(struct sqlite_conn *conn, const struct backend_op *op)
 {
 	int r = sqlite_conn_ask(conn, SQL_PAST_EXTEND,
-				SQL_VALUES(sql_text(op->session), sql_text(op->key),
-					   sql_number(op->at), sql_number(conn->until)),
+				SQL_VALUES(text(op->session), text(op->key), sql_number(op->at),
+					   sql_number(conn->until)),
 				NULL);
 
 	return r < 0 || sqlite3_changes(conn->db) ?
@@ -91,8 +94,8 @@ static int keep_put(struct sqlite_conn *conn, const struct backend_op *op)
 	int64_t there = 0;
 	int r = sqlite_conn_ask(conn, SQL_PAST_KEEP_OTHER,
 				SQL_VALUES(sql_number(conn->until), sql_number(getpid()),
-					   sql_text(op->session), sql_text(op->key),
-					   sql_number(op->at), sql_text(bytes_given(op->data))),
+					   text(op->session), text(op->key), sql_number(op->at),
+					   text(op->data)),
 				NULL);
 
 	if (r == 0 && sqlite3_changes(conn->db))
@@ -201,10 +204,9 @@ int sqlite_past_apply(struct sqlite_conn *conn, const struct backend_op *op)
 	case BACKEND_PAST_COPY:
 		if (!forgets && !conn->store->writer_triggers)
 			r = sqlite_conn_ask(conn, SQL_PAST_NONE,
-					    SQL_VALUES(sql_text(op->session_to),
-						       sql_text(op->key_to), sql_number(op->at),
-						       sql_number(op->to), sql_number(op->seq),
-						       sql_number(conn->until),
+					    SQL_VALUES(text(op->session_to), text(op->key_to),
+						       sql_number(op->at), sql_number(op->to),
+						       sql_number(op->seq), sql_number(conn->until),
 						       sql_number(getpid())),
 					    NULL);
 		return r < 0 ? r : copy(conn, SQL_PAST_COPY, op);

@@ -41,7 +41,8 @@ static int block_ask(struct sqlite_conn *conn, enum sqlite_sql sql, const struct
 	const struct backend_op *op = block->op;
 
 	return sqlite_conn_ask(conn, sql,
-			       SQL_VALUES(sql_text(op->session), sql_text(op->key), sql_id(op->ino),
+			       SQL_VALUES(sql_text(bytes_given(op->session)),
+					  sql_text(bytes_given(op->key)), sql_id(op->ino),
 					  sql_number(block->low), sql_number(block->high),
 					  sql_number(block->by), sql_number(op->at),
 					  sql_number(op->to)),
