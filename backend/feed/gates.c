@@ -41,33 +41,18 @@ static void use_key(struct feed_gates *gates, struct bytes session, struct bytes
 		use_gate(gates, feed_gate_of_key(session, key), uses);
 }
 
-static void use_stored_key(struct feed_gates *gates, const struct before *before, uint64_t ino,
-			   unsigned uses)
-{
-	const struct backend_node *node = before_node(before, ino);
-
-	if (node)
-		use_key(gates, node->session, node->key, uses);
-}
-
-static void use_all(struct feed_gates *gates)
-{
-	for (size_t i = 0; i < FEED_GATES; i++)
-		gates->uses[i] |= GATE_LOCKED | GATE_WHOLE | GATE_CHANGED;
-	gates->count = FEED_GATES;
-}
-
 static void add_op(struct feed_gates *gates, const struct backend_op *op, bool append, bool placed,
 		   const struct before *before)
 {
 	const unsigned changed = GATE_WHOLE | GATE_CHANGED;
 	const uint64_t ino = before_needs(op);
+	const struct backend_node *stored = ino ? before_node(before, ino) : NULL;
 
 	/* Its note is of the node, and of the key that this has in the store. */
-	if (ino) {
+	if (ino)
 		use_node(gates, ino, changed);
-		use_stored_key(gates, before, ino, changed);
-	}
+	if (stored)
+		use_key(gates, stored->session, stored->key, changed);
 	switch (op->type) {
 	case BACKEND_ROW_INSERT:
 		use_key(gates, op->session, op->key,
@@ -121,10 +106,9 @@ static void add_op(struct feed_gates *gates, const struct backend_op *op, bool a
 		return;
 	case BACKEND_CHANGE_DONE:
 	case BACKEND_CHANGE_APART:
-		if (op->session.data)
-			use_key(gates, op->session, op->key, changed);
-		else
-			use_all(gates);
+		use_key(gates, op->session, op->key, changed);
+		for (unsigned i = 0; !op->session.data && i < FEED_GATES; i++)
+			use_gate(gates, i, changed);
 		return;
 	default: /* nothing else, or nothing that another mount could be in the way of */
 		return;

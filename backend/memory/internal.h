@@ -43,7 +43,6 @@ struct memory {
 	_Atomic uint64_t cursor; /* how far it has digested what the others have left */
 	_Atomic bool untold;	 /* it holds locks that are not in the store */
 	struct uses uses;	 /* files that it has in use; commit_lock */
-	int wake;		 /* an eventfd */
 };
 
 static inline struct memory *memory_of(struct backend *backend)
