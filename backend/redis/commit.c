@@ -34,14 +34,6 @@ struct commit {
 	struct words told; /* the notes, as they are sent */
 };
 
-static void commit_done(struct commit *commit)
-{
-	call_done(&commit->ops.call);
-	before_done(&commit->before);
-	feed_notes_done(&commit->notes);
-	words_done(&commit->told);
-}
-
 /* What operations meet, and is not known. */
 static int want_before(struct commit *commit, struct reading *reading)
 {
@@ -310,16 +302,6 @@ static int send_commit(struct commit *commit, struct reply *ret_reply)
 	return r;
 }
 
-static int make(struct commit *commit)
-{
-	int r = add_batch(commit);
-
-	if (r == 0 && commit->shared)
-		r = add_notes(commit);
-	add_front(commit);
-	return r;
-}
-
 /* 0; or -errno; 1: to be made anew. */
 static int commit_once(struct commit *commit, int64_t until)
 {
@@ -331,7 +313,10 @@ static int commit_once(struct commit *commit, int64_t until)
 	commit->ops.call.store = store;
 	commit->ops.append = commit->batch->append;
 	commit->shared = !store->state.alone;
-	r = make(commit);
+	r = add_batch(commit);
+	if (r == 0 && commit->shared)
+		r = add_notes(commit);
+	add_front(commit);
 	if (r < 0)
 		return r;
 	if (commit->batch->visible)
@@ -378,7 +363,10 @@ int redis_commit(struct backend *backend, struct backend_batch *batch, unsigned 
 		struct commit commit = { .store = store, .batch = batch, .flags = flags };
 
 		r = commit_once(&commit, until);
-		commit_done(&commit);
+		call_done(&commit.ops.call);
+		before_done(&commit.before);
+		feed_notes_done(&commit.notes);
+		words_done(&commit.told);
 	}
 	return r == 1 ? -EBUSY : r;
 }

@@ -111,8 +111,7 @@ static int list_page(struct backend *backend, struct backend_snapshot *snapshot,
 {
 	_cleanup_(reading_done) struct reading reading = reading_in(backend, snapshot);
 	const struct reply *entries;
-	struct bytes none;
-	int r = reading_one(&reading, "notes #a", OP(.at = (int64_t)listing->n), 0, &none);
+	int r = reading_one(&reading, "notes #a", OP(.at = (int64_t)listing->n), 0, NULL);
 
 	entries = reading_answer(&reading, 0);
 	*ret_more = entries->count >= NOTES_PAGE;

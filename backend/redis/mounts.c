@@ -16,19 +16,25 @@
 /* CHANCE_SHIFT: what is left is exact in Lua, with what is added. */
 enum { CHANCE_SHIFT = 14, TURN_MS = 10000, TURN_PAUSE_MS = 2, OUTWAIT_MS = 500 };
 
-/* The script is called with some words. */
+/* The script is called with the words of a call's requests. */
+static int send_words(struct call *call, struct reply *ret_reply)
+{
+	int r;
+
+	call->head = call->requests;
+	call->requests = (struct words){ 0 };
+	r = redis_call(call->store, call, ret_reply);
+	call_done(call);
+	return r;
+}
+
 static int mounts_call(struct redis *store, struct reply *ret_reply, const char *form,
 		       const struct backend_op *op)
 {
 	struct call call = { .store = store };
-	int r;
 
 	call_words(&call, form, op);
-	call.head = call.requests;
-	call.requests = (struct words){ 0 };
-	r = redis_call(store, &call, ret_reply);
-	call_done(&call);
-	return r;
+	return send_words(&call, ret_reply);
 }
 
 /* A place in the middle of a sentence that the owner of a mount has given it. */
@@ -67,7 +73,7 @@ static int join(struct redis *store, const char *alone, struct reply *ret_reply)
 			      .offset = chance >> CHANCE_SHIFT));
 }
 
-static int become(struct redis *store, const struct reply *reply, bool again)
+static void become(struct redis *store, const struct reply *reply, bool again)
 {
 	const uint64_t n = (uint64_t)reply_number(reply_at(reply, 2));
 	const bool first = reply_is(reply_at(reply, 3), "1");
@@ -84,10 +90,9 @@ static int become(struct redis *store, const struct reply *reply, bool again)
 	for (size_t i = 0; i < REDIS_LANES; i++)
 		store->pool.lanes[i].unsure = false;
 	redis_feed_begin(store, n, again);
-	return 0;
 }
 
-static int outwait(struct redis *store)
+static void outwait(struct redis *store)
 {
 	const int64_t until = tick_ms() + REDIS_LEASE_MS;
 
@@ -96,7 +101,6 @@ static int outwait(struct redis *store)
 		    store->place, REDIS_LEASE_MS / 1000);
 	while (tick_ms() < until)
 		tick_pause(OUTWAIT_MS);
-	return 0;
 }
 
 int redis_join(struct redis *store, bool shared, char **ret_why)
@@ -117,9 +121,10 @@ int redis_join(struct redis *store, bool shared, char **ret_why)
 	}
 	r = redis_status(store, &reply);
 	if (r == 0)
-		return become(store, &reply, false);
-	return str_explain(ret_why, -EBUSY, "%s is already mounted by %s", store->place,
-			   owner_in(reply_at(&reply, 1)));
+		become(store, &reply, false);
+	return r == 0 ? 0 :
+			str_explain(ret_why, -EBUSY, "%s is already mounted by %s", store->place,
+				    owner_in(reply_at(&reply, 1)));
 }
 
 int redis_rejoin(struct redis *store, uint64_t number)
@@ -133,7 +138,7 @@ int redis_rejoin(struct redis *store, uint64_t number)
 		if (r == 0)
 			r = redis_status(store, &reply);
 		if (r == 0)
-			r = become(store, &reply, true);
+			become(store, &reply, true);
 		if (r == 0 && store->owner)
 			log_warning(
 				"%s: the server did not hear from this mount for %d seconds, so "
@@ -283,10 +288,7 @@ static int tell_uses(struct redis *store, const uint64_t *inos, size_t count, bo
 	call_words(&call, "use #m #t #a", OP(.to = on, .at = known));
 	for (size_t i = 0; i < count; i++)
 		call_words(&call, "[Uim]", OP(.ino = inos[i]));
-	call.head = call.requests;
-	call.requests = (struct words){ 0 };
-	r = redis_call(store, &call, &reply);
-	call_done(&call);
+	r = send_words(&call, &reply);
 	if (r < 0)
 		return r;
 	if (reply_is(reply_at(&reply, 0), "0") || reply_is(reply_at(&reply, 0), "1"))
