@@ -75,28 +75,21 @@ struct listing {
 	void *arg;
 };
 
-/* The keys have the same order there. */
-static void take_count(struct listing *listing)
-{
-	struct gathering *gathering = &listing->gathering;
-	struct bytes columns[SQL_COLUMNS];
-
-	gathering->change.rewritten = !sql_row(listing->store, listing->counts, columns) ||
-				      !bytes_equal(columns[0], gathering->change.session) ||
-				      !bytes_equal(columns[1], gathering->change.key) ||
-				      (uint64_t)sql_int(columns[2]) != gathering->inserted;
-}
-
 static int tell(struct listing *listing)
 {
 	struct gathering *gathering = &listing->gathering;
+	struct bytes columns[SQL_COLUMNS];
 
 	if (!gathering->inserted)
 		return 0;
 	gathering->change.session = sql_present(&gathering->session);
 	gathering->change.key = sql_present(&gathering->key);
+	/* The keys have the same order there. */
 	if (needs_count(gathering))
-		take_count(listing);
+		gathering->change.rewritten = !sql_row(listing->store, listing->counts, columns) ||
+					      !bytes_equal(columns[0], gathering->change.session) ||
+					      !bytes_equal(columns[1], gathering->change.key) ||
+					      (uint64_t)sql_int(columns[2]) != gathering->inserted;
 	return listing->fn(listing->arg, &gathering->change);
 }
 

@@ -49,11 +49,6 @@ static void rollback(struct sql *store)
 		sql_disconnect(store, &store->writer.link);
 }
 
-static bool is_of_connection(int error)
-{
-	return error == -ENOTCONN || error == -ECONNREFUSED || error == -EUSERS;
-}
-
 /* The number that a question has for an answer, if it has one. */
 static int ask_number(struct sql *store, enum sql_text text, const struct sql_value *values,
 		      size_t count, int64_t *ret_number)
@@ -190,13 +185,6 @@ static int run_once(struct sql *store, struct sql_request *first, struct sql_req
 	}
 }
 
-static int why_not(const struct sql *store, int r)
-{
-	if (r == SQL_LANE_FAILED)
-		log_error("%s: another process has committed as this mount", store->database);
-	return r == -EDEADLK ? -EBUSY : r == SQL_LANE_FAILED ? -EIO : r;
-}
-
 /* As long as it is not the fault of the requests. */
 static int run_all(struct sql *store, struct sql_request *first, struct sql_request *end,
 		   struct sql_request **ret_failed)
@@ -222,7 +210,7 @@ static int run_all(struct sql *store, struct sql_request *first, struct sql_requ
 			return r;
 		/* What keeps the server from telling what has become of what was sent is no answer
 		 * to that. */
-		if (is_of_connection(r) || (sent && store->writer.unsure)) {
+		if ((r != -EDEADLK && sql_is_passing(r)) || (sent && store->writer.unsure)) {
 			sql_disconnect(store, &store->writer.link);
 			store->writer.unsure |= sent;
 			if (r == -EROFS || sql_has_waited(until, r, begun)) {
@@ -232,8 +220,13 @@ static int run_all(struct sql *store, struct sql_request *first, struct sql_requ
 			tick_pause(50);
 		} else {
 			rollback(store);
+			if (r == SQL_LANE_FAILED) {
+				log_error("%s: another process has committed as this mount",
+					  store->database);
+				return -EIO;
+			}
 			if (r != -EDEADLK || ++tries > TRIES)
-				return why_not(store, r);
+				return r == -EDEADLK ? -EBUSY : r;
 			tick_pause(tries + (int)(random() % 8));
 		}
 	}

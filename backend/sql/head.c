@@ -92,16 +92,17 @@ static void say_triggers(struct transaction *transaction)
 	store->writer.silent = !loud;
 }
 
-/* What of the transactions of others is known decides what it is checked for. */
-static void begin(struct transaction *transaction)
+/* What of the transactions of others is known decides what it is checked for.  The epoch as of
+ * then. */
+static uint64_t begin(struct transaction *transaction)
 {
 	struct sql *store = transaction->store;
+	LOCKED(&store->state.lock);
 
-	pthread_mutex_lock(&store->state.lock);
 	transaction->applied.number = store->writer.lane + 1;
 	transaction->applied.shared = !store->guest && !store->state.alone;
-	pthread_mutex_unlock(&store->state.lock);
 	store->writer.placed = false;
+	return store->state.epoch;
 }
 
 /* Whether another mount was seen to have the turn: then this one asks before it goes on. */
@@ -112,22 +113,14 @@ static bool others_turn(struct sql *store)
 	return store->state.turn && store->state.turn != store->number;
 }
 
-static uint64_t epoch_of(struct sql *store)
-{
-	LOCKED(&store->state.lock);
-
-	return store->state.epoch;
-}
-
 int transaction_say_head(struct transaction *transaction,
 			 const struct backend_batch *const *batches, size_t count, bool at_once)
 {
 	struct sql *store = transaction->store;
 	struct sql_packet *packet = &transaction->packet;
-	const uint64_t epoch = epoch_of(store);
+	const uint64_t epoch = begin(transaction);
 	int r = 0;
 
-	begin(transaction);
 	if (transaction->applied.shared && others_turn(store))
 		return SQL_NOTE_FAILED;
 	/* What other programs have changed must be known. */
