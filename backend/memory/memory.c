@@ -35,19 +35,19 @@ static void memory_close(struct backend *backend)
 }
 
 /* A snapshot is a reference, and does not hold up writers. */
-static bool memory_snapshot_keep(struct backend *backend, backend_keep_fn *keep, void *arg)
+bool memory_snapshot_keep(struct backend *backend, backend_keep_fn *keep, void *arg)
 {
 	(void)backend, (void)keep, (void)arg;
 	return true;
 }
 
-static int memory_sync(struct backend *backend)
+int memory_sync(struct backend *backend)
 {
 	(void)backend;
 	return 0;
 }
 
-static int memory_space(struct backend *backend, struct backend_space *ret_space)
+int memory_space(struct backend *backend, struct backend_space *ret_space)
 {
 	struct memory_store *store = memory_of(backend)->store;
 	uint64_t total = store->max_size, left, used;
@@ -71,7 +71,7 @@ static int memory_space(struct backend *backend, struct backend_space *ret_space
 static const uint64_t ITEM_MAX = 1000000000 - 65536;
 
 /* Of the store in memory all handles have one quota. */
-static void memory_set_quota(struct backend *backend, uint64_t max_size)
+void memory_set_quota(struct backend *backend, uint64_t max_size)
 {
 	struct memory_store *store = memory_of(backend)->store;
 

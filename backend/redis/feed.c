@@ -14,6 +14,38 @@
 
 enum { NOTES_PAGE = 2000 }; /* as in store.lua */
 
+/* How far this mount knows of what others do. */
+
+void redis_feed_again(struct redis *store)
+{
+	const struct backend_feed anything = { .what = BACKEND_FEED_ANYTHING };
+
+	feed_notes_done(&store->state.waiting);
+	if (store->state.lost_notes)
+		feed_add(&store->state.waiting, &anything);
+	store->state.seen = store->state.known;
+}
+
+void redis_feed_lost(struct redis *store)
+{
+	LOCKED(&store->state.lock);
+
+	store->state.lost_notes = store->state.stirred = true;
+	store->state.listed_loss = false;
+	redis_feed_again(store);
+	pthread_cond_broadcast(&store->state.moved);
+}
+
+void redis_feed_begin(struct redis *store, uint64_t n, bool lost)
+{
+	LOCKED(&store->state.lock);
+
+	store->state.known = n;
+	store->state.lost_notes |= lost;
+	store->state.listed_loss = false;
+	redis_feed_again(store);
+}
+
 /* What the state after the commit has told of a note. */
 static void take_described(struct backend_feed *feed, struct bytes extra)
 {

@@ -20,14 +20,14 @@
 static const char default_prefix[] = "agentscope:session:";
 static const uint64_t ITEM_MAX = (UINT64_C(512) << 20) - 65536;
 
-static int redis_sync(struct backend *backend)
+int redis_sync(struct backend *backend)
 {
 	/* What is committed is as durable as the server makes it. */
 	(void)backend;
 	return 0;
 }
 
-static int redis_space(struct backend *backend, struct backend_space *ret_space)
+int redis_space(struct backend *backend, struct backend_space *ret_space)
 {
 	struct redis *store = redis_of(backend);
 	struct redis_server server = { 0 };

@@ -131,19 +131,6 @@ static const struct backend_ops sql_ops = {
 #undef READ_ROWS
 /* clang-format on */
 
-static void init_conditions(struct sql *store)
-{
-	pthread_condattr_t clock;
-
-	pthread_condattr_init(&clock);
-	pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
-	pthread_cond_init(&store->queue.moved, &clock);
-	pthread_cond_init(&store->queue.came, &clock);
-	pthread_cond_init(&store->state.moved, &clock);
-	pthread_cond_init(&store->watch.stopped, &clock);
-	pthread_condattr_destroy(&clock);
-}
-
 static struct sql *new_store(const struct sql_driver *driver, const struct url *url,
 			     const struct backend_options *options)
 {
@@ -169,7 +156,10 @@ static struct sql *new_store(const struct sql_driver *driver, const struct url *
 	pthread_mutex_init(&store->aside.lock, NULL);
 	pthread_mutex_init(&store->watch.lock, NULL);
 	pthread_mutex_init(&store->everything.lock, NULL);
-	init_conditions(store);
+	tick_cond_init(&store->queue.moved);
+	tick_cond_init(&store->queue.came);
+	tick_cond_init(&store->state.moved);
+	tick_cond_init(&store->watch.stopped);
 	store->database = str_printf("%s", url->database ? url->database : "the database");
 	store->url = calloc(1, sizeof(*store->url));
 	if (options->owner)

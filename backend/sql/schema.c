@@ -285,11 +285,6 @@ int sql_schema_lock(struct sql *store, struct sql_link *link, bool lock)
 	return r;
 }
 
-static int lock_making(struct sql *store, bool lock)
-{
-	return sql_schema_lock(store, store->writer.link, lock);
-}
-
 /* The only column is how many mounts of an older program have the store; where their table is gone,
  * the store was left half-way. */
 static int judge_older_mounts(struct sql *store, char **ret_why)
@@ -342,7 +337,7 @@ static int upgrade_tables(struct sql *store)
 static int upgrade(struct sql *store, char **ret_why)
 {
 	_cleanup_(freep) char *version = NULL;
-	int r = lock_making(store, true), ended;
+	int r = sql_schema_lock(store, store->writer.link, true), ended;
 
 	if (r == 0)
 		r = ask_text(store, "SELECT version FROM sessfs_store WHERE id = 1", NULL, 0,
@@ -353,7 +348,7 @@ static int upgrade(struct sql *store, char **ret_why)
 		if (r == 0)
 			r = upgrade_tables(store);
 	}
-	ended = lock_making(store, false);
+	ended = sql_schema_lock(store, store->writer.link, false);
 	return r < 0 ? r : ended;
 }
 
@@ -369,12 +364,12 @@ static int make(struct sql *store, const struct found *found)
 		"last_entry) VALUES (1, ?1, ?2, ?3, 1, 0) {there}";
 	static const char before[] = "INSERT {unless} INTO sessfs_setting (name, value) SELECT ?1, "
 				     "?2 FROM (SELECT 1 AS one FROM {rows} LIMIT 1) x {there}";
-	int r = lock_making(store, true);
+	int r = sql_schema_lock(store, store->writer.link, true);
 
 	if (r == 0)
 		r = make_tables(store);
 	if (r == 0)
-		r = lock_making(store, false);
+		r = sql_schema_lock(store, store->writer.link, false);
 	if (r == 0)
 		r = bring(store, root,
 			  SQL_VALUES(sql_number(BACKEND_ROOT), sql_number(S_IFDIR | 0755),

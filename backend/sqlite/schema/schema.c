@@ -457,17 +457,18 @@ int sqlite_schema_log_everything(struct sqlite_conn *conn)
 	return sqlite_conn_exec(conn, log_everything);
 }
 
-static int log_rows(struct sqlite_conn *conn)
+int sqlite_schema_any_rows(struct sqlite_conn *conn, bool *ret_any)
 {
 	static const char first[] = "SELECT 1 FROM {rows} LIMIT 1";
 	int64_t any = 0;
 	int r = sqlite_conn_query_made(conn, sqlite_sql_expand(first, &conn->store->layout, ""),
 				       &any);
 
-	if (r == 0 && any)
-		r = sqlite_schema_log_everything(conn);
+	*ret_any = any;
 	return r;
 }
+
+enum { TRIGGERS = 5 };
 
 int sqlite_schema_intact(struct sqlite_conn *conn, bool *ret_intact)
 {
@@ -475,17 +476,7 @@ int sqlite_schema_intact(struct sqlite_conn *conn, bool *ret_intact)
 	int r = sqlite_conn_number(conn, SQL_TRIGGERS, &count);
 
 	if (r == 0)
-		*ret_intact = count == 5;
-	return r;
-}
-
-static int sqlite_schema_intact_older(struct sqlite_conn *conn, bool *ret_intact)
-{
-	int64_t count = 0;
-	int r = sqlite_conn_number(conn, SQL_TRIGGERS, &count);
-
-	if (r == 0)
-		*ret_intact = count == 4;
+		*ret_intact = count == TRIGGERS;
 	return r;
 }
 
@@ -521,15 +512,15 @@ static int bring_forward(struct sqlite_conn *conn)
 static int bring(struct sqlite_conn *conn, int64_t from, bool new_store)
 {
 	struct sqlite *store = conn->store;
-	bool intact = false, older = from && from < SQLITE_SCHEMA_FORMAT;
-	int r = sqlite_schema_intact(conn, &intact);
+	const bool older = from && from < SQLITE_SCHEMA_FORMAT;
+	int64_t found = 0;
+	int r = sqlite_conn_number(conn, SQL_TRIGGERS, &found);
+	/* Of the format before there were so many. */
+	const bool intact = found == TRIGGERS - older;
+	bool any = false;
 
-	/* Were those of that format there? */
-	if (r == 0 && older)
-		r = sqlite_schema_intact_older(conn, &intact);
 	if (r == 0 && older)
 		r = bring_forward(conn);
-
 	if (r == 0 && new_store)
 		r = sqlite_schema_put_rows(conn);
 	if (r == 0 && from == 0)
@@ -547,8 +538,8 @@ static int bring(struct sqlite_conn *conn, int64_t from, bool new_store)
 	/* Rows that nobody logged: of the program that made the database, or written while the
 	 * triggers were gone. */
 	if (r == 0 && !intact)
-		r = log_rows(conn);
-	return r;
+		r = sqlite_schema_any_rows(conn, &any);
+	return r < 0 || !any ? r : sqlite_schema_log_everything(conn);
 }
 
 int sqlite_schema_bring(struct sqlite *store, int64_t from, bool new_store)
@@ -563,11 +554,7 @@ int sqlite_schema_bring(struct sqlite *store, int64_t from, bool new_store)
 		r = sqlite_schema_version(conn, &now);
 	if (r == 0)
 		r = bring(conn, now, new_store && now == from);
-	if (r == 0)
-		r = sqlite_conn_exec(conn, "COMMIT");
-	if (r < 0)
-		sqlite_conn_rollback(conn);
-	return r;
+	return sqlite_conn_end(conn, r);
 }
 
 int sqlite_schema_aside(struct sqlite *store)
@@ -582,9 +569,5 @@ int sqlite_schema_aside(struct sqlite *store)
 	/* No version is -1: at first, anything may have changed. */
 	if (r == 0)
 		r = sqlite_meta_put(conn, "digested", "-1");
-	if (r == 0)
-		r = sqlite_conn_exec(conn, "COMMIT");
-	if (r < 0)
-		sqlite_conn_rollback(conn);
-	return r;
+	return sqlite_conn_end(conn, r);
 }

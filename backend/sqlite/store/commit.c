@@ -447,13 +447,8 @@ int sqlite_writer_mend(struct sqlite *store)
 
 	sqlite_writer_take(store);
 	r = sqlite_conn_begin(conn, SQL_BEGIN_IMMEDIATE);
-	if (r == 0) {
-		r = sqlite_schema_mend(conn);
-		if (r == 0)
-			r = sqlite_conn_run(conn, SQL_COMMIT);
-		if (r < 0)
-			sqlite_conn_rollback(conn);
-	}
+	if (r == 0)
+		r = sqlite_conn_end(conn, sqlite_schema_mend(conn));
 	sqlite_writer_give(store);
 	return r;
 }

@@ -335,6 +335,15 @@ void sqlite_conn_rollback(struct sqlite_conn *conn)
 		sqlite3_exec(conn->db, "ROLLBACK", NULL, NULL, NULL);
 }
 
+int sqlite_conn_end(struct sqlite_conn *conn, int r)
+{
+	if (r == 0)
+		r = sqlite_conn_exec(conn, "COMMIT");
+	if (r < 0)
+		sqlite_conn_rollback(conn);
+	return r;
+}
+
 int sqlite_conn_exec(struct sqlite_conn *conn, const char *text)
 {
 	return sqlite_result(conn, sqlite3_exec(conn->db, text, NULL, NULL, NULL));

@@ -62,6 +62,8 @@ int sqlite_conn_begin(struct sqlite_conn *conn, enum sqlite_sql sql);
 int sqlite_conn_number(struct sqlite_conn *conn, enum sqlite_sql sql, int64_t *ret_number);
 /* End a transaction that may or may not be open, without a word. */
 void sqlite_conn_rollback(struct sqlite_conn *conn);
+/* The same if r is an error, which it returns then; otherwise commit it. */
+int sqlite_conn_end(struct sqlite_conn *conn, int r);
 /* Run a text once.  With ret_number the first column of the first row (fallback without one). */
 int sqlite_conn_exec(struct sqlite_conn *conn, const char *text);
 int sqlite_conn_query(struct sqlite_conn *conn, const char *text, int64_t fallback,

@@ -40,12 +40,8 @@ int sqlite_feed_number(struct sqlite *store)
 	if (r == 0)
 		r = sqlite_conn_query(conn, "SELECT value FROM sessfs_meta WHERE key = 'mount'", 0,
 				      &number);
-	if (r == 0)
-		r = sqlite_conn_exec(conn, "COMMIT");
-	if (r < 0)
-		sqlite_conn_rollback(conn);
 	store->mounts.number = (uint64_t)number;
-	return r;
+	return sqlite_conn_end(conn, r);
 }
 
 int sqlite_feed_begin(struct sqlite *store)
@@ -59,11 +55,8 @@ int sqlite_feed_begin(struct sqlite *store)
 	/* What those have left that have ended. */
 	if (r == 0 && !sqlite_mounts_shared(store))
 		r = sqlite_conn_exec(conn, "DELETE FROM sessfs_lock; DELETE FROM sessfs_claim");
+	r = sqlite_conn_end(conn, r);
 	if (r == 0)
-		r = sqlite_conn_exec(conn, "COMMIT");
-	if (r < 0)
-		sqlite_conn_rollback(conn);
-	else
 		sqlite_feed_known(store, last);
 	return r;
 }
