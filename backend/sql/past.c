@@ -284,56 +284,39 @@ int sql_past_times(struct backend *backend, struct backend_snapshot *snapshot,
 	return list_past(snapshot, SQL_PAST_TIMES, key, after, fn, arg);
 }
 
-struct timing {
-	backend_row_time_fn *fn;
-	void *arg;
-};
-
-static int tell_timed(void *arg, const struct bytes *columns)
-{
-	const struct timing *timing = arg;
-
-	return timing->fn(timing->arg, sql_int(columns[0]),
-			  (struct backend_times){ sql_moment(columns[2]), sql_moment(columns[3]) },
-			  columns[1]);
-}
-
 int sql_past_read(struct backend *backend, struct backend_snapshot *snapshot,
 		  const struct backend_past_key *key, int64_t first, int64_t last, bool back,
 		  backend_row_time_fn *fn, void *arg)
 {
-	struct timing timing = { fn, arg };
-	struct sql_pages pages = {
+	const struct sql_pages pages = {
 		.text = back ? SQL_PAST_READ_BACK : SQL_PAST_READ,
-		.values = { [0] = sql_number(back ? last : first),
-			    [3] = sql_blob(bytes_given(key->session)),
-			    [4] = sql_blob(bytes_given(key->key)),
-			    [5] = sql_number(back ? first : last) },
-		.count = 6,
-		.next = back ? sql_cursor_falling : sql_cursor_rising,
-		.fn = tell_timed,
-		.arg = &timing,
+		.next = back ? sql_pages_falling : NULL,
+		.row = sql_pages_timed,
+		.timed = fn,
+		.arg = arg,
 	};
 
 	(void)backend;
-	return sql_cursor_pages(snapshot, &pages);
+	return sql_pages_read(snapshot, &pages,
+			      SQL_VALUES(SQL_PAGE(back ? last : first, 0),
+					 sql_blob(bytes_given(key->session)),
+					 sql_blob(bytes_given(key->key)),
+					 sql_number(back ? first : last)));
 }
 
 int sql_hidden_read(struct backend *backend, struct backend_snapshot *snapshot, uint64_t ino,
 		    int64_t from, bool back, backend_row_time_fn *fn, void *arg)
 {
-	struct timing timing = { fn, arg };
-	struct sql_pages pages = {
+	const struct sql_pages pages = {
 		.text = back ? SQL_HIDDEN_READ_BACK : SQL_HIDDEN_READ,
-		.values = { [0] = sql_number(from), [3] = sql_id(ino) },
-		.count = 4,
-		.next = back ? sql_cursor_falling : sql_cursor_rising,
-		.fn = tell_timed,
-		.arg = &timing,
+		.next = back ? sql_pages_falling : NULL,
+		.row = sql_pages_timed,
+		.timed = fn,
+		.arg = arg,
 	};
 
 	(void)backend;
-	return sql_cursor_pages(snapshot, &pages);
+	return sql_pages_read(snapshot, &pages, SQL_VALUES(SQL_PAGE(from, 0), sql_id(ino)));
 }
 
 int sql_past_keys(struct backend *backend, struct backend_snapshot *snapshot,
