@@ -25,9 +25,21 @@ static inline struct sql_value sql_id(uint64_t id)
 	return sql_number((int64_t)(id < INT64_MAX ? id : INT64_MAX));
 }
 
+/* A number behind this one; the last one has none behind it. */
+static inline int64_t sql_behind(uint64_t id)
+{
+	return id < INT64_MAX ? (int64_t)id + 1 : INT64_MAX;
+}
+
 static inline struct sql_value sql_text(struct bytes bytes)
 {
 	return (struct sql_value){ .is = SQL_TEXT, .bytes = bytes };
+}
+
+/* Text that is there, be it none. */
+static inline struct sql_value sql_given(struct bytes bytes)
+{
+	return sql_text(bytes_given(bytes));
 }
 
 static inline struct sql_value sql_blob(struct bytes bytes)

@@ -213,11 +213,6 @@ static int tell_node(const struct sql_pages *pages, const struct bytes *columns)
 	return pages->node(pages->arg, &node);
 }
 
-static int64_t id_behind(uint64_t id)
-{
-	return id < INT64_MAX ? (int64_t)id + 1 : INT64_MAX;
-}
-
 int sql_node_list(struct backend *backend, struct backend_snapshot *snapshot, uint64_t after,
 		  bool orphans_only, backend_node_fn *fn, void *arg)
 {
@@ -229,7 +224,7 @@ int sql_node_list(struct backend *backend, struct backend_snapshot *snapshot, ui
 	};
 
 	(void)backend;
-	return sql_pages_read(snapshot, &pages, SQL_VALUES(SQL_PAGE(id_behind(after), 0)));
+	return sql_pages_read(snapshot, &pages, SQL_VALUES(SQL_PAGE(sql_behind(after), 0)));
 }
 
 int sql_orphan_list(struct backend *backend, struct backend_snapshot *snapshot, backend_node_fn *fn,
@@ -278,7 +273,7 @@ int sql_entry_list(struct backend *backend, struct backend_snapshot *snapshot, u
 
 	(void)backend;
 	return sql_pages_read(snapshot, &pages,
-			      SQL_VALUES(SQL_PAGE(id_behind(after), 0), sql_id(parent)));
+			      SQL_VALUES(SQL_PAGE(sql_behind(after), 0), sql_id(parent)));
 }
 
 /* Rows and chunks are alike here. */

@@ -13,23 +13,19 @@
 
 #include "backend/base/cleanup.h"
 #include "backend/sqlite/rows/cursor.h"
+#include "backend/sqlite/rows/read.h"
 #include "backend/sqlite/rows/times.h"
 #include "backend/sqlite/store/slots.h"
 #include "backend/sqlite/store/store.h"
 
 /* ---- Keeping ---- */
 
-static struct sql_value text(struct bytes bytes)
-{
-	return sql_text(bytes_given(bytes));
-}
-
 static int keep(struct sqlite_conn *conn, struct bytes session, struct bytes key, int64_t first,
 		int64_t last)
 {
 	return sqlite_conn_ask(conn, SQL_PAST_KEEP,
 			       SQL_VALUES(sql_number(conn->until), sql_number(getpid()),
-					  text(session), text(key), sql_number(first),
+					  sql_given(session), sql_given(key), sql_number(first),
 					  sql_number(last)),
 			       NULL);
 }
@@ -38,8 +34,9 @@ static int keep_later(struct sqlite_conn *conn, const struct backend_op *op)
 {
 	return sqlite_conn_ask(conn, SQL_PAST_KEEP_LATER,
 			       SQL_VALUES(sql_number(conn->until), sql_number(getpid()),
-					  text(op->session), text(op->key), sql_number(op->created),
-					  sql_number(op->at), sql_number(op->to)),
+					  sql_given(op->session), sql_given(op->key),
+					  sql_number(op->created), sql_number(op->at),
+					  sql_number(op->to)),
 			       NULL);
 }
 
@@ -57,9 +54,9 @@ static int note(struct sqlite_conn *conn, uint64_t ino, struct bytes session, st
 		enum backend_past_what what, int64_t index, int64_t last, int64_t until)
 {
 	return sqlite_conn_ask(conn, SQL_PAST_NOTE,
-			       SQL_VALUES(sql_id(ino), text(session), text(key), sql_number(until),
-					  sql_number(what), sql_number(index), sql_number(last),
-					  sql_number(getpid())),
+			       SQL_VALUES(sql_id(ino), sql_given(session), sql_given(key),
+					  sql_number(until), sql_number(what), sql_number(index),
+					  sql_number(last), sql_number(getpid())),
 			       NULL);
 }
 
@@ -67,8 +64,8 @@ static int note(struct sqlite_conn *conn, uint64_t ino, struct bytes session, st
 static int came(struct sqlite_conn *conn, const struct backend_op *op)
 {
 	int r = sqlite_conn_ask(conn, SQL_PAST_EXTEND,
-				SQL_VALUES(text(op->session), text(op->key), sql_number(op->at),
-					   sql_number(conn->until)),
+				SQL_VALUES(sql_given(op->session), sql_given(op->key),
+					   sql_number(op->at), sql_number(conn->until)),
 				NULL);
 
 	return r < 0 || sqlite3_changes(conn->db) ?
@@ -94,8 +91,8 @@ static int keep_put(struct sqlite_conn *conn, const struct backend_op *op)
 	int64_t there = 0;
 	int r = sqlite_conn_ask(conn, SQL_PAST_KEEP_OTHER,
 				SQL_VALUES(sql_number(conn->until), sql_number(getpid()),
-					   text(op->session), text(op->key), sql_number(op->at),
-					   text(op->data)),
+					   sql_given(op->session), sql_given(op->key),
+					   sql_number(op->at), sql_given(op->data)),
 				NULL);
 
 	if (r == 0 && sqlite3_changes(conn->db))
@@ -204,9 +201,10 @@ int sqlite_past_apply(struct sqlite_conn *conn, const struct backend_op *op)
 	case BACKEND_PAST_COPY:
 		if (!forgets && !conn->store->writer_triggers)
 			r = sqlite_conn_ask(conn, SQL_PAST_NONE,
-					    SQL_VALUES(text(op->session_to), text(op->key_to),
-						       sql_number(op->at), sql_number(op->to),
-						       sql_number(op->seq), sql_number(conn->until),
+					    SQL_VALUES(sql_given(op->session_to),
+						       sql_given(op->key_to), sql_number(op->at),
+						       sql_number(op->to), sql_number(op->seq),
+						       sql_number(conn->until),
 						       sql_number(getpid())),
 					    NULL);
 		return r < 0 ? r : copy(conn, SQL_PAST_COPY, op);
@@ -234,17 +232,6 @@ int sqlite_past_apply(struct sqlite_conn *conn, const struct backend_op *op)
 
 /* ---- Reading ---- */
 
-static struct cursor open_past(struct backend_snapshot *snapshot, enum sqlite_sql sql,
-			       const struct backend_past_key *key)
-{
-	struct cursor cursor = cursor_open(&snapshot->conn, sql);
-
-	cursor_bind_id(&cursor, key->ino);
-	cursor_bind_text(&cursor, key->session);
-	cursor_bind_text(&cursor, key->key);
-	return cursor;
-}
-
 /* A store of an older format that is only read has none. */
 static bool has_past(const struct backend *backend)
 {
@@ -255,9 +242,10 @@ static int list_past(struct backend_snapshot *snapshot, enum sqlite_sql sql,
 		     const struct backend_past_key *key, int64_t after, backend_past_fn *fn,
 		     void *arg)
 {
-	struct cursor cursor = open_past(snapshot, sql, key);
+	struct cursor cursor = cursor_open(&snapshot->conn, sql,
+					   SQL_VALUES(sql_id(key->ino), sql_given(key->session),
+						      sql_given(key->key), sql_number(after)));
 
-	cursor_bind_number(&cursor, after);
 	while (cursor_next(&cursor)) {
 		const struct backend_past past = {
 			.n = cursor_number(&cursor, 0),
@@ -289,23 +277,6 @@ int sqlite_past_times(struct backend *backend, struct backend_snapshot *snapshot
 	return has_past(backend) ? list_past(snapshot, SQL_PAST_TIMES, key, after, fn, arg) : 0;
 }
 
-static int read_times(struct cursor *cursor, int64_t from, bool back, backend_row_time_fn *fn,
-		      void *arg)
-{
-	cursor->least = back ? ~from : from;
-	while (cursor_next(cursor)) {
-		int64_t at = cursor_number(cursor, 0);
-
-		if (cursor_in_order(cursor, back ? ~at : at))
-			cursor->r = fn(arg, at,
-				       (struct backend_times){
-					       sqlite_stamp_read(cursor->statement, 2),
-					       sqlite_stamp_read(cursor->statement, 3) },
-				       cursor_bytes(cursor, 1));
-	}
-	return cursor_end(cursor);
-}
-
 int sqlite_past_read(struct backend *backend, struct backend_snapshot *snapshot,
 		     const struct backend_past_key *key, int64_t first, int64_t last, bool back,
 		     backend_row_time_fn *fn, void *arg)
@@ -314,22 +285,21 @@ int sqlite_past_read(struct backend *backend, struct backend_snapshot *snapshot,
 
 	if (!has_past(backend))
 		return 0;
-	cursor = open_past(snapshot, back ? SQL_PAST_READ_BACK : SQL_PAST_READ, key);
-	cursor_bind_number(&cursor, first);
-	cursor_bind_number(&cursor, last);
-	return read_times(&cursor, back ? last : first, back, fn, arg);
+	cursor = cursor_open(&snapshot->conn, back ? SQL_PAST_READ_BACK : SQL_PAST_READ,
+			     SQL_VALUES(sql_id(key->ino), sql_given(key->session),
+					sql_given(key->key), sql_number(first), sql_number(last)));
+	return sqlite_tell_times(&cursor, back ? last : first, back, fn, arg);
 }
 
 int sqlite_hidden_read(struct backend *backend, struct backend_snapshot *snapshot, uint64_t ino,
 		       int64_t from, bool back, backend_row_time_fn *fn, void *arg)
 {
 	struct cursor cursor =
-		cursor_open(&snapshot->conn, back ? SQL_HIDDEN_READ_BACK : SQL_HIDDEN_READ);
+		cursor_open(&snapshot->conn, back ? SQL_HIDDEN_READ_BACK : SQL_HIDDEN_READ,
+			    SQL_VALUES(sql_id(ino), sql_number(from)));
 
 	(void)backend;
-	cursor_bind_id(&cursor, ino);
-	cursor_bind_number(&cursor, from);
-	return read_times(&cursor, from, back, fn, arg);
+	return sqlite_tell_times(&cursor, from, back, fn, arg);
 }
 
 int sqlite_past_keys(struct backend *backend, struct backend_snapshot *snapshot,
@@ -343,7 +313,10 @@ int sqlite_past_keys(struct backend *backend, struct backend_snapshot *snapshot,
 	if (after)
 		key = *after;
 	while (r == 0 && more) {
-		struct cursor cursor = open_past(snapshot, SQL_PAST_NEXT, &key);
+		struct cursor cursor =
+			cursor_open(&snapshot->conn, SQL_PAST_NEXT,
+				    SQL_VALUES(sql_id(key.ino), sql_given(key.session),
+					       sql_given(key.key)));
 
 		more = cursor_next(&cursor);
 		if (more) {
@@ -372,7 +345,7 @@ int sqlite_past_size(struct backend *backend, struct backend_snapshot *snapshot,
 	*ret_last = 0;
 	if (!has_past(backend))
 		return 0;
-	cursor = cursor_open(&snapshot->conn, SQL_PAST_SIZE);
+	cursor = cursor_open(&snapshot->conn, SQL_PAST_SIZE, SQL_NO_VALUES);
 	if (cursor_only(&cursor, 0)) {
 		*ret_bytes = (uint64_t)cursor_number(&cursor, 0);
 		*ret_last = cursor_number(&cursor, 1);

@@ -80,28 +80,28 @@ struct walk {
 
 static int next_session(struct walk *walk)
 {
-	struct cursor cursor = cursor_open(&walk->snapshot->conn, SQL_NEXT_SESSION);
+	struct cursor cursor = cursor_open(&walk->snapshot->conn, SQL_NEXT_SESSION, SQL_NO_VALUES);
 
-	cursor_bind_stored(&cursor, buf_given(&walk->session.stored));
+	cursor_bind_stored(&cursor, 1, buf_given(&walk->session.stored));
 	return seek_id(&cursor, &walk->session);
 }
 
 static int next_key(struct walk *walk)
 {
-	struct cursor cursor = cursor_open(&walk->snapshot->conn, SQL_NEXT_KEY);
+	struct cursor cursor = cursor_open(&walk->snapshot->conn, SQL_NEXT_KEY,
+					   SQL_VALUES(sql_given(buf_given(&walk->session.text))));
 
-	cursor_bind_text(&cursor, buf_given(&walk->session.text));
-	cursor_bind_stored(&cursor, buf_given(&walk->key.stored));
+	cursor_bind_stored(&cursor, 2, buf_given(&walk->key.stored));
 	return seek_id(&cursor, &walk->key);
 }
 
 /* The id from which a walk goes on. */
 static int begin_behind(struct walk *walk, struct id *id, struct bytes text)
 {
-	struct cursor cursor = cursor_open(&walk->snapshot->conn, SQL_AS_STORED);
+	struct cursor cursor =
+		cursor_open(&walk->snapshot->conn, SQL_AS_STORED, SQL_VALUES(sql_given(text)));
 	int r = buf_append_bytes(&id->text, text);
 
-	cursor_bind_text(&cursor, text);
 	if (r == 0 && cursor_only(&cursor, -ENOENT))
 		r = keep_stored(&cursor, &id->stored);
 	return r < 0 ? r : cursor_end(&cursor);
@@ -241,8 +241,10 @@ static int tell_sessions(struct sessions *sessions, backend_session_fn *fn, void
 int sqlite_session_list(struct backend *backend, struct backend_snapshot *snapshot,
 			backend_session_fn *fn, void *arg)
 {
-	struct sessions sessions = { .rows = cursor_open(&snapshot->conn, SQL_SESSION_ROWS),
-				     .empty = cursor_open(&snapshot->conn, SQL_SESSION_EMPTY) };
+	struct sessions sessions = {
+		.rows = cursor_open(&snapshot->conn, SQL_SESSION_ROWS, SQL_NO_VALUES),
+		.empty = cursor_open(&snapshot->conn, SQL_SESSION_EMPTY, SQL_NO_VALUES)
+	};
 	int r = tell_sessions(&sessions, fn, arg);
 	int rows = cursor_end(&sessions.rows), empty = cursor_end(&sessions.empty);
 
@@ -254,11 +256,11 @@ int sqlite_session_list(struct backend *backend, struct backend_snapshot *snapsh
 int sqlite_session_stat(struct backend *backend, struct backend_snapshot *snapshot,
 			struct bytes session, struct backend_session_stat *ret_stat)
 {
-	struct sessions sessions = { .rows = cursor_open(&snapshot->conn, SQL_SESSION_STAT) };
+	struct sessions sessions = { .rows = cursor_open(&snapshot->conn, SQL_SESSION_STAT,
+							 SQL_VALUES(sql_given(session))) };
 	int r;
 
 	(void)backend;
-	cursor_bind_text(&sessions.rows, session);
 	if (cursor_only(&sessions.rows, -ENOENT))
 		add_session(&sessions);
 	r = cursor_end(&sessions.rows);
@@ -272,7 +274,7 @@ int sqlite_day_list(struct backend *backend, struct backend_snapshot *snapshot, 
 		    void *arg)
 {
 	_cleanup_(backend_days_done) struct backend_days days = { 0 };
-	struct cursor cursor = cursor_open(&snapshot->conn, SQL_DAY_LIST);
+	struct cursor cursor = cursor_open(&snapshot->conn, SQL_DAY_LIST, SQL_NO_VALUES);
 	int r;
 
 	(void)backend;

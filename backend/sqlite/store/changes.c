@@ -91,19 +91,20 @@ static int list_everything(struct sqlite *store, struct backend_snapshot *snapsh
  * are others once they have been UTF-8. */
 static bool is_known(struct sqlite_conn *conn, const struct backend_change *change)
 {
-	struct cursor cursor = cursor_open(conn, SQL_CHANGE_GET);
+	struct cursor cursor =
+		cursor_open(conn, SQL_CHANGE_GET,
+			    SQL_VALUES(sql_given(change->session), sql_given(change->key)));
 
-	cursor_bind_text(&cursor, change->session);
-	cursor_bind_text(&cursor, change->key);
 	cursor_only(&cursor, -ENOENT);
 	return cursor_end(&cursor) == 0;
 }
 
 static int list_logged(struct backend_snapshot *snapshot, backend_change_fn *fn, void *arg)
 {
-	struct cursor cursor = cursor_open(&snapshot->conn, SQL_CHANGE_LIST);
+	struct cursor cursor =
+		cursor_open(&snapshot->conn, SQL_CHANGE_LIST,
+			    SQL_VALUES(sql_number(atomic_load(&snapshot->conn.store->seen))));
 
-	cursor_bind_number(&cursor, atomic_load(&snapshot->conn.store->seen));
 	while (cursor_next(&cursor)) {
 		const struct backend_change change = {
 			.session = cursor_bytes(&cursor, 0),
@@ -155,11 +156,9 @@ static bool knows_keys(const struct sqlite *store)
 static int find(struct sqlite_conn *conn, struct bytes session, struct bytes key,
 		struct backend_change *ret_change)
 {
-	struct cursor cursor = cursor_open(conn, key.data ? SQL_CHANGE_FIND : SQL_CHANGE_FIND_ANY);
+	struct cursor cursor = cursor_open(conn, key.data ? SQL_CHANGE_FIND : SQL_CHANGE_FIND_ANY,
+					   SQL_VALUES(sql_given(session), sql_given(key)));
 
-	cursor_bind_text(&cursor, session);
-	if (key.data)
-		cursor_bind_text(&cursor, key);
 	if (cursor_only(&cursor, -ENOENT)) {
 		bool any = cursor_number(&cursor, 3);
 

@@ -122,10 +122,9 @@ static int apply_append(struct transaction *transaction, const struct backend_ba
 	append->bytes = 0;
 	if (!transaction->waiting->any)
 		return apply_ops(transaction, batch->ops, batch->count);
-	cursor = cursor_open(transaction->conn, SQL_KEY_BEHIND);
-	cursor_bind_text(&cursor, append->session);
-	cursor_bind_text(&cursor, append->key);
-	cursor_bind_number(&cursor, append->expected);
+	cursor = cursor_open(transaction->conn, SQL_KEY_BEHIND,
+			     SQL_VALUES(sql_given(append->session), sql_given(append->key),
+					sql_number(append->expected)));
 	if (cursor_only(&cursor, 0)) {
 		append->first = cursor_number(&cursor, 0);
 		append->bytes = (uint64_t)cursor_number(&cursor, 1);

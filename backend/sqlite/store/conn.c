@@ -275,8 +275,15 @@ static void bind_value(sqlite3_stmt *statement, int index, const struct sql_valu
 	} else if (value->is == SQL_TEXT) {
 		sqlite_bind_text(statement, index, bytes);
 	} else {
-		sqlite_bind_blob(statement, index, bytes);
+		sqlite3_bind_blob64(statement, index, bytes.data, bytes.size, SQLITE_STATIC);
 	}
+}
+
+void sqlite_conn_bind(struct sqlite_conn *conn, sqlite3_stmt *statement,
+		      const struct sql_value *values, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		bind_value(statement, (int)i + 1, &values[i], conn->now);
 }
 
 int sqlite_conn_ask(struct sqlite_conn *conn, enum sqlite_sql sql, const struct sql_value *values,
@@ -287,10 +294,7 @@ int sqlite_conn_ask(struct sqlite_conn *conn, enum sqlite_sql sql, const struct 
 
 	if (!statement)
 		return r;
-	/* Tables without times or versions have no parameter for them, nor have statements that
-	 * only look all that those have which write; SQLite then says no, and we do not mind. */
-	for (size_t i = 0; i < count; i++)
-		bind_value(statement, (int)i + 1, &values[i], conn->now);
+	sqlite_conn_bind(conn, statement, values, count);
 	code = sqlite3_step(statement);
 	r = sqlite_result(conn, code);
 	if (code == SQLITE_ROW && ret_number && sqlite3_column_type(statement, 0) != SQLITE_NULL)
@@ -387,11 +391,6 @@ void sqlite_bind_text(sqlite3_stmt *statement, int index, struct bytes text)
 	/* With a NULL pointer it would bind NULL, not ''. */
 	sqlite3_bind_text64(statement, index, text.data ? text.data : "", text.size, SQLITE_STATIC,
 			    SQLITE_UTF8);
-}
-
-void sqlite_bind_blob(sqlite3_stmt *statement, int index, struct bytes blob)
-{
-	sqlite3_bind_blob64(statement, index, blob.data ? blob.data : "", blob.size, SQLITE_STATIC);
 }
 
 struct bytes sqlite_column_bytes(const struct sqlite *store, sqlite3_stmt *statement, int index)

@@ -47,6 +47,11 @@ void sqlite_conn_renew(struct sqlite_conn *conn);
 sqlite3_stmt *sqlite_conn_take(struct sqlite_conn *conn, enum sqlite_sql sql, int *ret_error);
 /* One that is the caller's, to be finalized, of a text with words (sql.h). */
 int sqlite_conn_prepare(struct sqlite_conn *conn, const char *words, sqlite3_stmt **ret_statement);
+/* Values of a statement; text and blobs are borrowed until it was run.  Tables without times or
+ * versions have no parameter for them, nor have statements that only look all that those have which
+ * write: SQLite then says no, and we do not mind. */
+void sqlite_conn_bind(struct sqlite_conn *conn, sqlite3_stmt *statement,
+		      const struct sql_value *values, size_t count);
 /* Run one with values: 1: it has a row, of which *ret_number, unless that is NULL, becomes the
  * first column unless that is NULL, too; or 0. */
 int sqlite_conn_ask(struct sqlite_conn *conn, enum sqlite_sql sql, const struct sql_value *values,
@@ -72,10 +77,9 @@ int sqlite_conn_query(struct sqlite_conn *conn, const char *text, int64_t fallba
 int sqlite_conn_exec_made(struct sqlite_conn *conn, char *text);
 int sqlite_conn_query_made(struct sqlite_conn *conn, char *text, int64_t *ret_number);
 
-/* Bind bytes to a parameter, as text or as a blob: '' without data, never NULL.  They are borrowed
- * until the statement was run. */
+/* Bind text to a parameter: '' without data, never NULL.  It is borrowed until the statement was
+ * run. */
 void sqlite_bind_text(sqlite3_stmt *statement, int index, struct bytes text);
-void sqlite_bind_blob(sqlite3_stmt *statement, int index, struct bytes blob);
 /* A number that is not signed as SQLite has it: nothing of ours is above the highest of them. */
 static inline int64_t sqlite_clip(uint64_t number)
 {

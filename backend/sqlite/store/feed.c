@@ -76,10 +76,9 @@ static int entry_before(void *arg, uint64_t parent, int64_t id, struct buf *name
 
 static int change_before(void *arg, const struct backend_op *op, struct backend_change *ret_change)
 {
-	struct cursor cursor = cursor_open(arg, SQL_CHANGE_GET);
+	struct cursor cursor = cursor_open(arg, SQL_CHANGE_GET,
+					   SQL_VALUES(sql_given(op->session), sql_given(op->key)));
 
-	cursor_bind_text(&cursor, op->session);
-	cursor_bind_text(&cursor, op->key);
 	if (cursor_only(&cursor, -ENOENT))
 		*ret_change = (struct backend_change){ .first = cursor_number(&cursor, 0),
 						       .deleted = cursor_number(&cursor, 1),
@@ -148,9 +147,8 @@ static int each_behind(struct sqlite_conn *conn, uint64_t last, backend_feed_fn 
 
 	if (r < 0 || lost)
 		return MIN(r, 0);
-	cursor = cursor_open(conn, SQL_FEED_LIST);
-	cursor_bind_id(&cursor, last);
-	cursor_bind_id(&cursor, conn->store->mounts.number);
+	cursor = cursor_open(conn, SQL_FEED_LIST,
+			     SQL_VALUES(sql_id(last), sql_id(conn->store->mounts.number)));
 	while (cursor_next(&cursor)) {
 		const struct backend_feed feed = feed_at(&cursor);
 
@@ -297,11 +295,11 @@ static int each_lock(struct sqlite_conn *conn, uint64_t ino, lock_fn *fn, void *
 		     bool *ret_found)
 {
 	const struct living living = living_mounts(conn->store);
-	struct cursor cursor = cursor_open(conn, SQL_LOCK_LIST);
+	struct cursor cursor =
+		cursor_open(conn, SQL_LOCK_LIST,
+			    SQL_VALUES(sql_id(ino), sql_id(conn->store->mounts.number)));
 
 	*ret_found = false;
-	cursor_bind_id(&cursor, ino);
-	cursor_bind_id(&cursor, conn->store->mounts.number);
 	while (!*ret_found && cursor_next(&cursor))
 		*ret_found = is_living(&living, (uint64_t)cursor_number(&cursor, 0)) &&
 			     fn(arg, cursor_bytes(&cursor, 1));
@@ -360,10 +358,10 @@ int sqlite_hold(struct backend *backend, bool untold)
 static int is_needed(struct backend_snapshot *snapshot, const struct living *living, uint64_t ino,
 		     bool *ret_needed)
 {
-	struct cursor cursor = cursor_open(&snapshot->conn, SQL_CLAIM_LIST);
+	struct cursor cursor =
+		cursor_open(&snapshot->conn, SQL_CLAIM_LIST, SQL_VALUES(sql_id(ino)));
 
 	*ret_needed = false;
-	cursor_bind_id(&cursor, ino);
 	while (cursor_next(&cursor)) {
 		uint64_t mount = (uint64_t)cursor_number(&cursor, 0);
 

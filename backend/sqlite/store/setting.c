@@ -20,7 +20,7 @@
 int sqlite_setting_list(struct backend *backend, struct backend_snapshot *snapshot,
 			backend_setting_fn *fn, void *arg)
 {
-	struct cursor cursor = cursor_open(&snapshot->conn, SQL_SETTING_LIST);
+	struct cursor cursor = cursor_open(&snapshot->conn, SQL_SETTING_LIST, SQL_NO_VALUES);
 
 	(void)backend;
 	while (cursor_next(&cursor))
