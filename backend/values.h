@@ -9,7 +9,8 @@
 #include "backend/base/buf.h"
 
 struct sql_value {
-	enum { SQL_NUMBER, SQL_TEXT, SQL_BLOB, SQL_TIME, SQL_WORDS } is;
+	enum { SQL_NUMBER, SQL_TEXT, SQL_BLOB, SQL_TIME, SQL_UNTIL, SQL_WORDS } is;
+	/* SQL_UNTIL: until when there was what a transaction takes away. */
 	int64_t number;	    /* of SQL_TIME: nanoseconds since 1970; 0: now */
 	struct bytes bytes; /* data NULL: NULL */
 };

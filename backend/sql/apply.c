@@ -108,18 +108,17 @@ static void apply_recipe(struct sql_packet *packet, const struct recipe *recipe,
 static int apply_shift(struct sql_packet *packet, const struct backend_op *op,
 		       struct sql_applied *applied)
 {
-	struct sql_value values[8];
-	size_t count = op_values("sk@tiq", op, values);
+	static const char fields[] = "sk@tiq";
 
 	(void)applied;
 	if (op->to)
-		packet_say(packet, -EFBIG, op->to > 0 ? SQL_ROWS_UP : SQL_ROWS_DOWN, values, count);
+		packet_say_op(packet, -EFBIG, op->to > 0 ? SQL_ROWS_UP : SQL_ROWS_DOWN, fields, op);
 	if (op->to && op->ino)
-		packet_say(packet, -EFBIG, op->to > 0 ? SQL_PIECES_UP : SQL_PIECES_DOWN, values,
-			   count);
+		packet_say_op(packet, -EFBIG, op->to > 0 ? SQL_PIECES_UP : SQL_PIECES_DOWN, fields,
+			      op);
 	if (op->ino)
-		packet_say(packet, -EFBIG, op->seq > 0 ? SQL_MARKS_UP : SQL_MARKS_DOWN, values,
-			   count);
+		packet_say_op(packet, -EFBIG, op->seq > 0 ? SQL_MARKS_UP : SQL_MARKS_DOWN, fields,
+			      op);
 	return 0;
 }
 
@@ -242,19 +241,16 @@ static int apply_lock(struct sql_packet *packet, const struct backend_op *op,
 static int apply_setting(struct sql_packet *packet, const struct backend_op *op,
 			 struct sql_applied *applied)
 {
-	struct sql_value values[8];
-	size_t count = op_values("nd", op, values);
-
 	(void)applied;
 	if (bytes_equal(op->name, BYTES("table")))
 		return op->data.size && bytes_equal(op->data,
 						    bytes_str(packet->store->texts.layout.name)) ?
 			       0 :
 			       -EBUSY;
-	packet_say(packet, -EIO, SQL_SETTING_DELETE, values, count);
+	packet_say_op(packet, -EIO, SQL_SETTING_DELETE, "n", op);
 	if (op->data.size)
-		packet_say(packet, -EIO, SQL_SETTING_PUT, values, count);
-	packet_say(packet, -EIO, SQL_SETTING_COUNT, values, count);
+		packet_say_op(packet, -EIO, SQL_SETTING_PUT, "nd", op);
+	packet_say(packet, -EIO, SQL_SETTING_COUNT, SQL_NO_VALUES);
 	return 0;
 }
 

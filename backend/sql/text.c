@@ -288,6 +288,7 @@ int sql_say_value(struct buf *buf, const struct sql_texts *texts, const struct s
 		return say_time(buf, texts, value->number);
 	case SQL_WORDS:
 		return buf_append_bytes(buf, value->bytes);
+	case SQL_UNTIL: /* words say it */
 	case SQL_TEXT:
 	case SQL_BLOB:
 		break;

@@ -20,26 +20,6 @@
 
 /* ---- Keeping ---- */
 
-static int keep(struct sqlite_conn *conn, struct bytes session, struct bytes key, int64_t first,
-		int64_t last)
-{
-	return sqlite_conn_ask(conn, SQL_PAST_KEEP,
-			       SQL_VALUES(sql_number(conn->until), sql_number(getpid()),
-					  sql_given(session), sql_given(key), sql_number(first),
-					  sql_number(last)),
-			       NULL);
-}
-
-static int keep_later(struct sqlite_conn *conn, const struct backend_op *op)
-{
-	return sqlite_conn_ask(conn, SQL_PAST_KEEP_LATER,
-			       SQL_VALUES(sql_number(conn->until), sql_number(getpid()),
-					  sql_given(op->session), sql_given(op->key),
-					  sql_number(op->created), sql_number(op->at),
-					  sql_number(op->to)),
-			       NULL);
-}
-
 int sqlite_past_moment(struct sqlite_conn *conn)
 {
 	const bool forgets = conn->store->backend.forgets || conn->store->writer_forgets;
@@ -63,10 +43,7 @@ static int note(struct sqlite_conn *conn, uint64_t ino, struct bytes session, st
 /* A row comes that does not say by its created_at from when on it is there. */
 static int came(struct sqlite_conn *conn, const struct backend_op *op)
 {
-	int r = sqlite_conn_ask(conn, SQL_PAST_EXTEND,
-				SQL_VALUES(sql_given(op->session), sql_given(op->key),
-					   sql_number(op->at), sql_number(conn->until)),
-				NULL);
+	int r = sqlite_conn_op(conn, SQL_PAST_EXTEND, "sk@u", op, NULL);
 
 	return r < 0 || sqlite3_changes(conn->db) ?
 		       r :
@@ -89,11 +66,7 @@ static int keep_put(struct sqlite_conn *conn, const struct backend_op *op)
 {
 	const bool tells = conn->store->layout.has_created && !op->created;
 	int64_t there = 0;
-	int r = sqlite_conn_ask(conn, SQL_PAST_KEEP_OTHER,
-				SQL_VALUES(sql_number(conn->until), sql_number(getpid()),
-					   sql_given(op->session), sql_given(op->key),
-					   sql_number(op->at), sql_given(op->data)),
-				NULL);
+	int r = sqlite_conn_op(conn, SQL_PAST_KEEP_OTHER, "uPsk@D", op, NULL);
 
 	if (r == 0 && sqlite3_changes(conn->db))
 		return kept_one(conn);
@@ -106,6 +79,9 @@ static int keep_put(struct sqlite_conn *conn, const struct backend_op *op)
 static int keep_move(struct sqlite_conn *conn, const struct backend_op *op)
 {
 	const struct backend_op from = { .session = op->session, .key = op->key, .at = INT64_MAX };
+	const struct backend_op to = {
+		.session = op->session_to, .key = op->key_to, .at = INT64_MIN, .to = INT64_MAX
+	};
 	int64_t known = 0;
 	int r = sqlite_conn_op(conn, SQL_PAST_KNOWN, "SK", op, &known);
 
@@ -113,7 +89,7 @@ static int keep_move(struct sqlite_conn *conn, const struct backend_op *op)
 		return MIN(r, 0);
 	if (!known)
 		return sqlite_conn_op(conn, SQL_PAST_MOVE, "skSK", op, NULL);
-	r = keep(conn, op->session_to, op->key_to, INT64_MIN, INT64_MAX);
+	r = sqlite_conn_op(conn, SQL_PAST_KEEP, "uPsk@t", &to, NULL);
 	if (r == 0)
 		r = sqlite_conn_op(conn, SQL_PAST_FORGET, "isk@", &from, NULL);
 	return r < 0 ? r :
@@ -157,8 +133,9 @@ int sqlite_past_keep(struct sqlite_conn *conn, const struct backend_op *op)
 	case BACKEND_ROW_PUT:
 		return keep_put(conn, op);
 	case BACKEND_ROW_DELETE:
-		return op->created ? keep_later(conn, op) :
-				     keep(conn, op->session, op->key, op->at, op->to);
+		return op->created ?
+			       sqlite_conn_op(conn, SQL_PAST_KEEP_LATER, "uPskc@t", op, NULL) :
+			       sqlite_conn_op(conn, SQL_PAST_KEEP, "uPsk@t", op, NULL);
 	case BACKEND_KEY_MOVE:
 		return keep_move(conn, op);
 	case BACKEND_ROWS_SHIFT:
@@ -200,13 +177,7 @@ int sqlite_past_apply(struct sqlite_conn *conn, const struct backend_op *op)
 	switch (op->type) {
 	case BACKEND_PAST_COPY:
 		if (!forgets && !conn->store->writer_triggers)
-			r = sqlite_conn_ask(conn, SQL_PAST_NONE,
-					    SQL_VALUES(sql_given(op->session_to),
-						       sql_given(op->key_to), sql_number(op->at),
-						       sql_number(op->to), sql_number(op->seq),
-						       sql_number(conn->until),
-						       sql_number(getpid())),
-					    NULL);
+			r = sqlite_conn_op(conn, SQL_PAST_NONE, "SK@tquP", op, NULL);
 		return r < 0 ? r : copy(conn, SQL_PAST_COPY, op);
 	case BACKEND_ROWS_COPY:
 		return copy(conn, SQL_ROWS_COPY, op);

@@ -257,8 +257,8 @@ sqlite3_stmt *sqlite_conn_take(struct sqlite_conn *conn, enum sqlite_sql sql, in
 	return conn->statements[sql];
 }
 
-static void bind_value(sqlite3_stmt *statement, int index, const struct sql_value *value,
-		       const char *now)
+static void bind_value(const struct sqlite_conn *conn, sqlite3_stmt *statement, int index,
+		       const struct sql_value *value)
 {
 	const struct bytes bytes = value->bytes;
 	char stamp[SQLITE_STAMP];
@@ -269,7 +269,9 @@ static void bind_value(sqlite3_stmt *statement, int index, const struct sql_valu
 		sqlite_stamp(value->number, stamp);
 		sqlite3_bind_text(statement, index, stamp, -1, SQLITE_TRANSIENT);
 	} else if (value->is == SQL_TIME) {
-		sqlite_bind_text(statement, index, bytes_str(now));
+		sqlite_bind_text(statement, index, bytes_str(conn->now));
+	} else if (value->is == SQL_UNTIL) {
+		sqlite3_bind_int64(statement, index, conn->until);
 	} else if (!bytes.data) {
 		sqlite3_bind_null(statement, index);
 	} else if (value->is == SQL_TEXT) {
@@ -279,11 +281,11 @@ static void bind_value(sqlite3_stmt *statement, int index, const struct sql_valu
 	}
 }
 
-void sqlite_conn_bind(struct sqlite_conn *conn, sqlite3_stmt *statement,
+void sqlite_conn_bind(const struct sqlite_conn *conn, sqlite3_stmt *statement,
 		      const struct sql_value *values, size_t count)
 {
 	for (size_t i = 0; i < count; i++)
-		bind_value(statement, (int)i + 1, &values[i], conn->now);
+		bind_value(conn, statement, (int)i + 1, &values[i]);
 }
 
 int sqlite_conn_ask(struct sqlite_conn *conn, enum sqlite_sql sql, const struct sql_value *values,

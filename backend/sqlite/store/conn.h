@@ -50,7 +50,7 @@ int sqlite_conn_prepare(struct sqlite_conn *conn, const char *words, sqlite3_stm
 /* Values of a statement; text and blobs are borrowed until it was run.  Tables without times or
  * versions have no parameter for them, nor have statements that only look all that those have which
  * write: SQLite then says no, and we do not mind. */
-void sqlite_conn_bind(struct sqlite_conn *conn, sqlite3_stmt *statement,
+void sqlite_conn_bind(const struct sqlite_conn *conn, sqlite3_stmt *statement,
 		      const struct sql_value *values, size_t count);
 /* Run one with values: 1: it has a row, of which *ret_number, unless that is NULL, becomes the
  * first column unless that is NULL, too; or 0. */
