@@ -9,7 +9,7 @@
 #include "backend/sqlite/rows/times.h"
 #include "backend/base/cleanup.h"
 
-enum { NODE_COLUMNS = 19 }; /* in front of what else a statement returns */
+enum { COLUMNS_OF_NODE = 19 }; /* in front of what else a statement returns */
 
 /* Borrows from the statement. */
 static struct backend_node node_at(struct cursor *cursor)
@@ -46,7 +46,7 @@ static int one_node(struct cursor *cursor, uint64_t *ret_id, struct backend_node
 		node = node_at(cursor);
 		cursor->r = backend_node_copy(&node, ret_node);
 		if (cursor->r == 0 && ret_id)
-			*ret_id = (uint64_t)cursor_number(cursor, NODE_COLUMNS);
+			*ret_id = (uint64_t)cursor_number(cursor, COLUMNS_OF_NODE);
 	}
 	return cursor_end(cursor);
 }
@@ -147,8 +147,8 @@ int sqlite_entry_list(struct backend *backend, struct backend_snapshot *snapshot
 		struct backend_node node = node_at(&cursor);
 		struct backend_entry entry = {
 			.parent = parent,
-			.id = (uint64_t)cursor_number(&cursor, NODE_COLUMNS),
-			.name = cursor_bytes(&cursor, NODE_COLUMNS + 1),
+			.id = (uint64_t)cursor_number(&cursor, COLUMNS_OF_NODE),
+			.name = cursor_bytes(&cursor, COLUMNS_OF_NODE + 1),
 			.ino = node.ino,
 		};
 
