@@ -42,15 +42,21 @@ static bool is_name(const char *name)
 	return strlen(name) <= 64 && strncasecmp(name, reserved, strlen(reserved)) != 0;
 }
 
+/* A statement, with its words and values filled in. */
+static int schema_say(const struct sql *store, const char *text, const struct sql_value *values,
+		      size_t count, struct buf *buf)
+{
+	_cleanup_(freep) char *expanded = sql_texts_expand(&store->texts, text);
+
+	return expanded ? sql_say_text(buf, &store->texts, expanded, values, count) : -ENOMEM;
+}
+
 int sql_schema_ask(struct sql *store, struct sql_link *link, const char *text,
 		   const struct sql_value *values, size_t count, struct sql_answer **ret_answer)
 {
-	_cleanup_(freep) char *expanded = sql_texts_expand(&store->texts, text);
 	_cleanup_(buf_done) struct buf buf = { 0 };
-	int r = expanded ? 0 : -ENOMEM;
+	int r = schema_say(store, text, values, count, &buf);
 
-	if (r == 0)
-		r = sql_say_text(&buf, &store->texts, expanded, values, count);
 	return r < 0 ? r : sql_ask(store, link, buf_bytes(&buf), ret_answer);
 }
 
@@ -99,12 +105,9 @@ static int bring_answer(struct sql *store, struct sql_link *link, const char *te
 			const struct sql_value *values, size_t count,
 			struct sql_answer **ret_answer)
 {
-	_cleanup_(freep) char *expanded = sql_texts_expand(&store->texts, text);
 	_cleanup_(buf_done) struct buf buf = { 0 };
-	int r = expanded ? 0 : -ENOMEM;
+	int r = schema_say(store, text, values, count, &buf);
 
-	if (r == 0)
-		r = sql_say_text(&buf, &store->texts, expanded, values, count);
 	if (r == 0 && store->setup)
 		r = schema_tell(store, buf_bytes(&buf), false);
 	if (r < 0 || (store->setup && store->setup->dry_run))
