@@ -12,7 +12,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "backend/sqlite/store/error.h"
+#include "backend/sqlite/rows/cursor.h"
 #include "backend/sqlite/schema/schema.h"
 #include "backend/sqlite/store/store.h"
 #include "backend/base/cleanup.h"
@@ -356,27 +356,16 @@ int sqlite_meta_put(struct sqlite_conn *conn, const char *key, const char *value
 
 int sqlite_meta_get(struct sqlite_conn *conn, const char *key, char **ret_value)
 {
-	static const char text[] = "SELECT value FROM sessfs_meta WHERE key = ?1";
-	sqlite3_stmt *statement = NULL;
-	char *copy = NULL;
-	int code, r;
+	struct cursor cursor =
+		cursor_open(conn, SQL_META_GET, SQL_VALUES(sql_text(bytes_str(key))));
 
-	code = sqlite3_prepare_v2(conn->db, text, -1, &statement, NULL);
-	if (code == SQLITE_OK) {
-		sqlite_bind_text(statement, 1, bytes_str(key));
-		code = sqlite3_step(statement);
-	}
-	r = sqlite_result(conn, code);
-	if (code == SQLITE_ROW && sqlite3_column_type(statement, 0) != SQLITE_NULL) {
-		const char *value = (const char *)sqlite3_column_text(statement, 0);
+	if (cursor_next(&cursor) && sqlite3_column_type(cursor.statement, 0) != SQLITE_NULL) {
+		const char *value = (const char *)sqlite3_column_text(cursor.statement, 0);
 
-		copy = value ? strdup(value) : NULL;
-		r = copy ? 0 : -ENOMEM;
+		*ret_value = value ? strdup(value) : NULL;
+		cursor.r = *ret_value ? 0 : -ENOMEM;
 	}
-	sqlite3_finalize(statement);
-	if (r == 0)
-		*ret_value = copy;
-	return r;
+	return cursor_end(&cursor);
 }
 
 int sqlite_schema_version(struct sqlite_conn *conn, int64_t *ret_version)

@@ -15,6 +15,7 @@ SQL(SQL_PENDING, "SELECT CASE WHEN NOT EXISTS (SELECT 1 FROM sessfs_change WHERE
 	"WHEN (SELECT max(n) FROM sessfs_feed) > ?1 THEN 2 * (EXISTS (SELECT 1 FROM sessfs_feed "
 	"WHERE n > ?1 AND mount <> ?2) OR (SELECT min(n) FROM sessfs_feed) > ?1 + 1) ELSE 0 END")
 SQL(SQL_DATA_VERSION, "PRAGMA main.data_version")
+SQL(SQL_META_GET, "SELECT value FROM sessfs_meta WHERE key = ?1")
 SQL(SQL_DIGESTED, "SELECT value FROM sessfs_meta WHERE key = 'digested'")
 SQL(SQL_TRIGGERS, "SELECT count(*) FROM sqlite_schema WHERE type = 'trigger' AND "
 	"tbl_name = {name} COLLATE NOCASE AND name IN ('sessfs_row_before', "
