@@ -42,12 +42,6 @@ static int add_run(struct as_of *as_of, int64_t index, int where, int64_t at)
 	return 0;
 }
 
-/* The highest index of a run. */
-static int64_t run_last(const struct as_of *as_of, size_t i)
-{
-	return i + 1 < as_of->count ? as_of->run[i + 1].index - 1 : INT64_MAX;
-}
-
 static int64_t run_at(const struct as_of_run *run, int64_t index)
 {
 	return run->where == RUN_NONE ?
@@ -309,7 +303,8 @@ static int read_run(struct backend *backend, struct backend_snapshot *snapshot, 
 	const struct as_of *as_of = reading->as_of;
 	const struct as_of_run *run = &as_of->run[i];
 	const struct backend_past_key *key = &as_of->key;
-	int64_t first = run->index, last = run_last(as_of, i);
+	int64_t first = run->index;
+	int64_t last = i + 1 < as_of->count ? as_of->run[i + 1].index - 1 : INT64_MAX;
 
 	*(back ? &last : &first) = back ? MIN(last, from) : MAX(first, from);
 	if (run->where == RUN_NONE || first > last)

@@ -34,6 +34,9 @@ static int change_wait(struct backend *backend, int timeout_ms)
 	while (sem_clockwait(&backend->woken, CLOCK_MONOTONIC, &until) < 0)
 		if (errno != EINTR)
 			return 0;
+	/* Several calls wake it once. */
+	while (sem_trywait(&backend->woken) == 0)
+		;
 	return 1;
 }
 

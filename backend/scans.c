@@ -120,8 +120,7 @@ static int summing_tell(struct summing *summing, struct bytes session,
 /* The session of the rows so far, and the directories before another one (data NULL: all). */
 static int tell_before(struct summing *summing, struct bytes session)
 {
-	const struct bytes known = bytes_make(summing->session.data ? summing->session.data : "",
-					      summing->session.size);
+	const struct bytes known = buf_given(&summing->session);
 	int r = summing->stat.keys ? summing_tell(summing, known, &summing->stat) : 0;
 
 	for (; r == 0 && summing->next < summing->count; summing->next++) {

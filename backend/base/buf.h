@@ -39,6 +39,12 @@ static inline struct bytes bytes_str(const char *text)
 	return (struct bytes){ text, strlen(text) };
 }
 
+/* What is there has to have bytes, be it none of them. */
+static inline struct bytes bytes_given(struct bytes bytes)
+{
+	return bytes.data ? bytes : BYTES("");
+}
+
 static inline bool bytes_equal(struct bytes a, struct bytes b)
 {
 	return a.size == b.size && (a.size == 0 || memcmp(a.data, b.data, a.size) == 0);
@@ -71,6 +77,12 @@ int str_explain(char **text, int error, const char *format, ...)
 static inline struct bytes buf_bytes(const struct buf *buf)
 {
 	return (struct bytes){ buf->data, buf->size };
+}
+
+/* The same, which are there even if they are none. */
+static inline struct bytes buf_given(const struct buf *buf)
+{
+	return bytes_given(buf_bytes(buf));
 }
 
 /* Room for at least extra bytes behind the present ones. */

@@ -3,8 +3,6 @@
 
 #include <signal.h>
 
-#include "backend/base/cleanup.h"
-
 int thread_start(pthread_t *ret_thread, void *run(void *arg), void *arg)
 {
 	/* What a thread does itself comes to it in any case. */

@@ -35,6 +35,19 @@ int64_t tick_now(void)
 	return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
 }
 
+int64_t tick_ms(void)
+{
+	return tick_now() / 1000000;
+}
+
+void tick_pause(int milliseconds)
+{
+	const struct timespec time = { .tv_sec = milliseconds / 1000,
+				       .tv_nsec = milliseconds % 1000 * 1000000L };
+
+	nanosleep(&time, NULL);
+}
+
 int tick_cond_init(pthread_cond_t *cond)
 {
 	pthread_condattr_t attr;

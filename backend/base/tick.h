@@ -22,6 +22,8 @@ void tick_watch(void (*fn)(void));
 
 /* Nanoseconds of a clock that only rises and cannot be set; it begins anywhere above 0. */
 int64_t tick_now(void);
+int64_t tick_ms(void);
+void tick_pause(int milliseconds);
 /* A condition whose timed waits end by that clock; 0 or -errno. */
 int tick_cond_init(pthread_cond_t *cond);
 /* Wait until a moment of that clock; 0, or -ETIMEDOUT when it has come. */

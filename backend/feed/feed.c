@@ -88,12 +88,6 @@ int feed_each(const struct feed_notes *notes, backend_feed_fn *fn, void *arg)
 	return r;
 }
 
-static bool same_thing(const struct backend_feed *a, const struct backend_feed *b)
-{
-	return a->what == b->what && a->ino == b->ino && feed_same_bytes(a->session, b->session) &&
-	       feed_same_bytes(a->key, b->key) && feed_same_bytes(a->name, b->name);
-}
-
 int feed_pack(const struct backend_feed *feed, struct buf *bytes)
 {
 	int r = buf_append(bytes, feed, sizeof(*feed));
@@ -107,8 +101,9 @@ int feed_pack(const struct backend_feed *feed, struct buf *bytes)
 	return r < 0 ? r : buf_append_bytes(bytes, feed->path);
 }
 
-int feed_add(struct feed_notes *notes, const struct backend_feed *feed)
+int feed_add(void *arg, const struct backend_feed *feed)
 {
+	struct feed_notes *notes = arg;
 	const struct backend_feed anything = { .what = BACKEND_FEED_ANYTHING, .n = feed->n };
 	size_t at;
 	int r;
@@ -182,7 +177,9 @@ static bool join(struct backend_feed *kept, const struct backend_feed *feed)
 {
 	if (date(kept, feed) || date_behind(kept, feed))
 		return true;
-	if (!same_thing(kept, feed))
+	if (kept->what != feed->what || kept->ino != feed->ino ||
+	    !feed_same_bytes(kept->session, feed->session) ||
+	    !feed_same_bytes(kept->key, feed->key) || !feed_same_bytes(kept->name, feed->name))
 		return false;
 	/* Rows that have moved with their file are no longer what they were if others come, too. */
 	kept->moved = kept->what == BACKEND_FEED_ROWS ? kept->moved && feed->moved :
@@ -375,19 +372,6 @@ static int note_entry(struct feed_notes *notes, uint64_t parent, struct bytes na
 			   });
 }
 
-static int note_entry_gone(struct feed_notes *notes, const struct feed_state *state,
-			   const struct backend_op *op)
-{
-	_cleanup_(buf_done) struct buf name = { 0 };
-	uint64_t node;
-	int r = state->entry(state->arg, op->parent, op->at, &name, &node);
-
-	if (r < 0)
-		return r == -ENOENT ? 0 : r;
-	return note_entry(notes, op->parent, bytes_make(name.size ? name.data : "", name.size),
-			  node, true);
-}
-
 /* What other programs had changed is known to the mounts by who digests it. */
 static int note_change(struct feed_notes *notes, const struct feed_state *state,
 		       const struct backend_op *op)
@@ -417,6 +401,8 @@ static int note_change(struct feed_notes *notes, const struct feed_state *state,
 
 int feed_note(struct feed_notes *notes, const struct feed_state *state, const struct backend_op *op)
 {
+	_cleanup_(buf_done) struct buf name = { 0 };
+	uint64_t node;
 	int r;
 
 	switch (op->type) {
@@ -442,7 +428,10 @@ int feed_note(struct feed_notes *notes, const struct feed_state *state, const st
 	case BACKEND_ENTRY_PUT:
 		return note_entry(notes, op->parent, op->name, op->ino, false);
 	case BACKEND_ENTRY_DELETE:
-		return note_entry_gone(notes, state, op);
+		r = state->entry(state->arg, op->parent, op->at, &name, &node);
+		return r == -ENOENT ? 0 :
+		       r < 0	    ? r :
+				      note_entry(notes, op->parent, buf_given(&name), node, true);
 	case BACKEND_NODE_DELETE:
 	case BACKEND_XATTR_PUT:
 	case BACKEND_XATTR_DELETE:

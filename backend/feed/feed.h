@@ -40,8 +40,8 @@ struct feed_state {
  * values are gone after the commit, or are known from the operations alone. */
 int feed_note(struct feed_notes *notes, const struct feed_state *state,
 	      const struct backend_op *op);
-/* Note one thing, as another mount has left it. */
-int feed_add(struct feed_notes *notes, const struct backend_feed *feed);
+/* Note one thing, as another mount has left it, in struct feed_notes; a backend_feed_fn. */
+int feed_add(void *arg, const struct backend_feed *feed);
 /* Each note, in order; until fn returns something else than 0, which is returned. */
 int feed_each(const struct feed_notes *notes, backend_feed_fn *fn, void *arg);
 void feed_notes_done(struct feed_notes *notes);

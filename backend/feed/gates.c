@@ -3,17 +3,7 @@
 
 #include <sys/stat.h>
 
-/* Fowler, Noll and Vo's hash 1a, of 64 bits.  It is stored nowhere, but all mounts need the same.
- */
-static uint64_t hash(uint64_t hash, const void *data, size_t size)
-{
-	for (const unsigned char *at = data; size; at++, size--)
-		hash = (hash ^ *at) * UINT64_C(1099511628211);
-	return hash;
-}
-
-static const uint64_t hash_begin = UINT64_C(14695981039346656037);
-
+/* It is stored nowhere, but all mounts need the same. */
 static unsigned gate_of(uint64_t hash)
 {
 	return (unsigned)((hash ^ hash >> 32) % FEED_GATES);
@@ -21,15 +11,14 @@ static unsigned gate_of(uint64_t hash)
 
 unsigned feed_gate_of_node(uint64_t ino)
 {
-	return gate_of(hash(hash_begin, &ino, sizeof(ino)));
+	return gate_of(bytes_hash(BYTES_HASH, bytes_make(&ino, sizeof(ino))));
 }
 
 unsigned feed_gate_of_key(struct bytes session, struct bytes key)
 {
-	uint64_t of_key = hash(hash_begin, session.data, session.size);
+	const uint64_t hash = bytes_hash(BYTES_HASH, session);
 
-	of_key = hash(of_key, key.data ? "k" : "s", 2);
-	return gate_of(hash(of_key, key.data, key.size));
+	return gate_of(bytes_hash(bytes_hash(hash, bytes_make(key.data ? "k" : "s", 2)), key));
 }
 
 static void use_gate(struct feed_gates *gates, unsigned number, unsigned uses)
@@ -52,33 +41,18 @@ static void use_key(struct feed_gates *gates, struct bytes session, struct bytes
 		use_gate(gates, feed_gate_of_key(session, key), uses);
 }
 
-static void use_stored_key(struct feed_gates *gates, const struct before *before, uint64_t ino,
-			   unsigned uses)
-{
-	const struct backend_node *node = before_node(before, ino);
-
-	if (node)
-		use_key(gates, node->session, node->key, uses);
-}
-
-static void use_all(struct feed_gates *gates)
-{
-	for (size_t i = 0; i < FEED_GATES; i++)
-		gates->uses[i] |= GATE_LOCKED | GATE_WHOLE | GATE_CHANGED;
-	gates->count = FEED_GATES;
-}
-
 static void add_op(struct feed_gates *gates, const struct backend_op *op, bool append, bool placed,
 		   const struct before *before)
 {
 	const unsigned changed = GATE_WHOLE | GATE_CHANGED;
 	const uint64_t ino = before_needs(op);
+	const struct backend_node *stored = ino ? before_node(before, ino) : NULL;
 
 	/* Its note is of the node, and of the key that this has in the store. */
-	if (ino) {
+	if (ino)
 		use_node(gates, ino, changed);
-		use_stored_key(gates, before, ino, changed);
-	}
+	if (stored)
+		use_key(gates, stored->session, stored->key, changed);
 	switch (op->type) {
 	case BACKEND_ROW_INSERT:
 		use_key(gates, op->session, op->key,
@@ -130,10 +104,9 @@ static void add_op(struct feed_gates *gates, const struct backend_op *op, bool a
 		return;
 	case BACKEND_CHANGE_DONE:
 	case BACKEND_CHANGE_APART:
-		if (op->session.data)
-			use_key(gates, op->session, op->key, changed);
-		else
-			use_all(gates);
+		use_key(gates, op->session, op->key, changed);
+		for (unsigned i = 0; !op->session.data && i < FEED_GATES; i++)
+			use_gate(gates, i, changed);
 		return;
 	default: /* nothing else, or nothing that another mount could be in the way of */
 		return;

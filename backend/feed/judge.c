@@ -137,7 +137,7 @@ int feed_judge(const struct feed_notes *notes, const struct feed_state *state,
 	if (op->type == BACKEND_ENTRY_DELETE)
 		r = state->entry(state->arg, op->parent, op->at, &name, &node);
 	if (r == 0 && op->type == BACKEND_ENTRY_DELETE)
-		judging.name = bytes_make(name.size ? name.data : "", name.size);
+		judging.name = buf_given(&name);
 	if (r < 0 && r != -ENOENT)
 		return r;
 	return feed_each(notes, judge_note, &judging);

@@ -9,6 +9,7 @@
 #include "backend/memory/internal.h"
 #include "backend/memory/walk.h"
 #include "backend/base/cleanup.h"
+#include "backend/base/thread.h"
 
 static int node_before(void *arg, uint64_t ino, struct backend_node *ret_node)
 {
@@ -184,15 +185,10 @@ bool memory_feed_waits(const struct memory *memory, const struct map *map)
 	return each_waiting(memory, map, is_any, &any) == 0 && any;
 }
 
-static int add_one(void *arg, const struct backend_feed *feed)
-{
-	return feed_add(arg, feed);
-}
-
 int memory_feed_collect(const struct memory *memory, const struct map *map,
 			struct feed_notes *notes)
 {
-	return each_waiting(memory, map, add_one, notes);
+	return each_waiting(memory, map, feed_add, notes);
 }
 
 void memory_feed_wake(const struct memory *memory)
@@ -205,24 +201,18 @@ void memory_feed_wake(const struct memory *memory)
 bool memory_is_shared(struct backend *backend)
 {
 	struct memory_store *store = memory_of(backend)->store;
-	bool shared;
+	WITH_MUTEX(&store->map_lock);
 
-	pthread_mutex_lock(&store->map_lock);
-	shared = store->mounts > 1;
-	pthread_mutex_unlock(&store->map_lock);
-	return shared;
+	return store->mounts > 1;
 }
 
 /* The mount that was there first. */
 bool memory_on_duty(struct backend *backend)
 {
 	struct memory *memory = memory_of(backend);
-	bool first;
+	WITH_MUTEX(&memory->store->map_lock);
 
-	pthread_mutex_lock(&memory->store->map_lock);
-	first = !memory->next;
-	pthread_mutex_unlock(&memory->store->map_lock);
-	return first;
+	return !memory->next;
 }
 
 int memory_feed_list(struct backend *backend, struct backend_snapshot *snapshot,
@@ -279,22 +269,20 @@ void memory_feed_done(struct backend *backend, uint64_t n)
 {
 	struct memory *memory = memory_of(backend);
 	struct memory_store *store = memory->store;
+	WITH_MUTEX(&store->commit_lock);
 
-	pthread_mutex_lock(&store->commit_lock);
 	memory->cursor = MAX(memory->cursor, n);
 	trim(store);
-	pthread_mutex_unlock(&store->commit_lock);
 }
 
 void memory_feed_leave(struct memory *memory)
 {
 	struct memory_store *store = memory->store;
+	WITH_MUTEX(&store->commit_lock);
 
-	pthread_mutex_lock(&store->commit_lock);
 	erase_where(store, KEY_LOCK, is_of_mount, memory->mount);
 	memory->cursor = UINT64_MAX;
 	trim(store);
-	pthread_mutex_unlock(&store->commit_lock);
 }
 
 int memory_hold(struct backend *backend, bool untold)
@@ -308,15 +296,14 @@ int memory_use(struct backend *backend, uint64_t ino, bool on)
 	struct memory *memory = memory_of(backend);
 	struct memory_store *store = memory->store;
 	int r = 0;
+	WITH_MUTEX(&store->commit_lock);
 
-	pthread_mutex_lock(&store->commit_lock);
 	if (!on)
 		uses_remove(&memory->uses, ino);
 	else if (memory_feed_waits(memory, store->map))
 		r = -ESTALE;
 	else
 		r = uses_add(&memory->uses, ino);
-	pthread_mutex_unlock(&store->commit_lock);
 	return r;
 }
 
@@ -354,11 +341,10 @@ int memory_lock_find(struct backend *backend, struct backend_snapshot *snapshot,
 static bool is_in_use(const struct memory *memory, uint64_t ino)
 {
 	bool found = false;
+	WITH_MUTEX(&memory->store->map_lock);
 
-	pthread_mutex_lock(&memory->store->map_lock);
 	for (const struct memory *mount = memory->store->first; mount; mount = mount->next)
 		found |= uses_has(&mount->uses, ino);
-	pthread_mutex_unlock(&memory->store->map_lock);
 	return found;
 }
 

@@ -11,7 +11,6 @@
 #include "backend/feed/feed.h"
 #include "backend/memory/key.h"
 #include "backend/memory/map.h"
-#include "backend/slots.h"
 #include "backend/uses.h"
 
 struct backend_snapshot {
@@ -42,7 +41,6 @@ struct memory {
 	_Atomic uint64_t cursor; /* how far it has digested what the others have left */
 	_Atomic bool untold;	 /* it holds locks that are not in the store */
 	struct uses uses;	 /* files that it has in use; commit_lock */
-	int wake;		 /* an eventfd */
 };
 
 static inline struct memory *memory_of(struct backend *backend)
@@ -80,12 +78,6 @@ void memory_feed_wake(const struct memory *memory);
 int memory_feed_judge_locks(const struct memory *memory, const struct map *map, uint64_t ino,
 			    struct bytes locks);
 
-bool memory_is_shared(struct backend *backend);
-bool memory_on_duty(struct backend *backend);
-int memory_hold(struct backend *backend, bool untold);
-int memory_use(struct backend *backend, uint64_t ino, bool on);
-void memory_feed_done(struct backend *backend, uint64_t n);
-
 /* A node's value: the struct, then the bytes of session, key and target.  Borrows from value. */
 struct backend_node memory_node(struct bytes value);
 /* A number that is a whole value. */
@@ -94,22 +86,8 @@ int64_t memory_number(struct bytes value);
 /* The node of a number; borrows from the map.  -ENOENT. */
 int memory_find_node(const struct map *map, uint64_t ino, struct backend_node *ret_node);
 
-int memory_commit(struct backend *backend, struct backend_batch *batch, unsigned flags);
-
-int memory_snapshot_begin(struct backend *backend, unsigned flags,
-			  struct backend_snapshot **ret_snapshot);
-void memory_snapshot_end(struct backend *backend, struct backend_snapshot *snapshot);
-/* Each slot that reads: memory_node_get(), memory_row_read() and the others. */
-#define READ(slot, parameters, ...)                                                                \
-	int memory_##slot(struct backend *backend,                                                 \
-			  struct backend_snapshot *snapshot SLOTS_BEHIND parameters);
-#define READ_ROWS READ
-BACKEND_READS
-BACKEND_SHARED
-int memory_row_read_times(struct backend *backend, struct backend_snapshot *snapshot,
-			  struct bytes session, struct bytes key, int64_t from, bool back,
-			  uint64_t most, backend_row_time_fn *fn, void *arg);
-#undef READ
-#undef READ_ROWS
+#define SLOT(slot) memory_##slot
+#include "backend/slots-declare.h"
+#undef SLOT
 
 #endif

@@ -2,9 +2,7 @@
 #include "backend/memory/memory.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <stdlib.h>
-#include <sys/eventfd.h>
 #include <sys/stat.h>
 #include <sys/sysinfo.h>
 #include <unistd.h>
@@ -12,7 +10,6 @@
 #include "backend/memory/internal.h"
 #include "backend/base/cleanup.h"
 #include "backend/base/moment.h"
-#include "backend/base/descriptor.h"
 
 static void memory_close(struct backend *backend)
 {
@@ -27,7 +24,6 @@ static void memory_close(struct backend *backend)
 	*link = memory->next;
 	left = --store->mounts;
 	pthread_mutex_unlock(&store->map_lock);
-	close(memory->wake);
 	uses_done(&memory->uses);
 	free(memory);
 	if (left)
@@ -39,39 +35,19 @@ static void memory_close(struct backend *backend)
 }
 
 /* A snapshot is a reference, and does not hold up writers. */
-static bool memory_snapshot_keep(struct backend *backend, backend_keep_fn *keep, void *arg)
+bool memory_snapshot_keep(struct backend *backend, backend_keep_fn *keep, void *arg)
 {
 	(void)backend, (void)keep, (void)arg;
 	return true;
 }
 
-static int memory_change_wait(struct backend *backend, int timeout_ms)
-{
-	struct memory *memory = memory_of(backend);
-	struct pollfd wake = { .fd = memory->wake, .events = POLLIN };
-	uint64_t count;
-
-	if (poll(&wake, 1, timeout_ms) <= 0)
-		return 0;
-	return read(memory->wake, &count, sizeof(count)) > 0;
-}
-
-static void memory_wake(struct backend *backend)
-{
-	const uint64_t one = 1;
-	ssize_t written = write(memory_of(backend)->wake, &one, sizeof(one));
-
-	/* It only fails when the counter is full, and then the waiter is awake already. */
-	(void)written;
-}
-
-static int memory_sync(struct backend *backend)
+int memory_sync(struct backend *backend)
 {
 	(void)backend;
 	return 0;
 }
 
-static int memory_space(struct backend *backend, struct backend_space *ret_space)
+int memory_space(struct backend *backend, struct backend_space *ret_space)
 {
 	struct memory_store *store = memory_of(backend)->store;
 	uint64_t total = store->max_size, left, used;
@@ -95,7 +71,7 @@ static int memory_space(struct backend *backend, struct backend_space *ret_space
 static const uint64_t ITEM_MAX = 1000000000 - 65536;
 
 /* Of the store in memory all handles have one quota. */
-static void memory_set_quota(struct backend *backend, uint64_t max_size)
+void memory_set_quota(struct backend *backend, uint64_t max_size)
 {
 	struct memory_store *store = memory_of(backend)->store;
 
@@ -105,16 +81,6 @@ static void memory_set_quota(struct backend *backend, uint64_t max_size)
 	pthread_mutex_unlock(&store->map_lock);
 	pthread_mutex_unlock(&store->commit_lock);
 	backend->max_item = max_size ? MIN(ITEM_MAX, MAX(max_size, BACKEND_ITEM_LEAST)) : ITEM_MAX;
-}
-
-static int memory_check(struct backend *backend, backend_report_fn *report, void *arg,
-			uint64_t *ret_damage)
-{
-	(void)backend;
-	(void)report;
-	(void)arg;
-	*ret_damage = 0;
-	return 0; /* there is no medium that could have changed anything */
 }
 
 static int put_root(struct backend *backend)
@@ -132,11 +98,6 @@ static int put_root(struct backend *backend)
 
 static const struct backend_scans memory_scans = { .row_read_times = memory_row_read_times };
 
-static const struct backend_changes memory_changes = {
-	.change_wait = memory_change_wait,
-	.wake = memory_wake,
-};
-
 /* clang-format off */
 #define READ(slot, ...) .slot = memory_##slot,
 #define READ_ROWS READ
@@ -151,10 +112,7 @@ static const struct backend_shared memory_shared = {
 
 static const struct backend_snapshots memory_snapshots = { .snapshot_keep = memory_snapshot_keep };
 
-static const struct backend_upkeep memory_upkeep = {
-	.set_quota = memory_set_quota,
-	.check = memory_check,
-};
+static const struct backend_upkeep memory_upkeep = { .set_quota = memory_set_quota };
 
 static const struct backend_ops memory_ops = {
 	.name = "memory",
@@ -166,7 +124,6 @@ static const struct backend_ops memory_ops = {
 	.space = memory_space,
 	BACKEND_READS
 	.scans = &memory_scans,
-	.changes = &memory_changes,
 	.shared = &memory_shared,
 	.snapshots = &memory_snapshots,
 	.upkeep = &memory_upkeep,
@@ -179,16 +136,9 @@ static const struct backend_ops memory_ops = {
 static int open_handle(struct memory_store *store, struct memory **ret_memory)
 {
 	struct memory *memory = calloc(1, sizeof(*memory));
-	int r;
 
 	if (!memory)
 		return -ENOMEM;
-	memory->wake = descriptor_above(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-	if (memory->wake < 0) {
-		r = -errno;
-		free(memory);
-		return r;
-	}
 	memory->store = store;
 	memory->backend.max_item = ITEM_MAX;
 	backend_init(&memory->backend, &memory_ops);

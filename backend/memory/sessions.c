@@ -6,12 +6,6 @@
 #include "backend/memory/walk.h"
 #include "backend/base/cleanup.h"
 
-/* The bytes of a buffer, of which an empty one may have none. */
-static struct bytes present(const struct buf *buf)
-{
-	return bytes_make(buf->data ? buf->data : "", buf->size);
-}
-
 int memory_key_list(struct backend *backend, struct backend_snapshot *snapshot,
 		    struct bytes after_session, struct bytes after_key, backend_key_fn *fn,
 		    void *arg)
@@ -46,9 +40,9 @@ int memory_key_list(struct backend *backend, struct backend_snapshot *snapshot,
 		r = walk_end(&walk);
 		if (r < 0 || !found)
 			return r;
-		r = memory_key_stat(backend, snapshot, present(&session), present(&key), &stat);
+		r = memory_key_stat(backend, snapshot, buf_given(&session), buf_given(&key), &stat);
 		if (r == 0)
-			r = fn(arg, present(&session), present(&key), &stat);
+			r = fn(arg, buf_given(&session), buf_given(&key), &stat);
 		first = false;
 	}
 	return MIN(r, 0);

@@ -9,9 +9,9 @@
 
 #include "backend/mysql/link.h"
 #include "backend/mysql/mysql.h"
-#include "backend/sql/clock.h"
 #include "backend/url/url.h"
 #include "backend/base/cleanup.h"
+#include "backend/base/tick.h"
 
 /* The numbers of server and library are in mysqld_error.h and errmsg.h; some are of one of the two
  * servers alone. */
@@ -116,7 +116,7 @@ static int wait_for(struct sql_link *link, int what)
 	fd.events |= what & MYSQL_WAIT_READ ? POLLIN : 0;
 	fd.events |= what & MYSQL_WAIT_WRITE ? POLLOUT : 0;
 	do {
-		left = link->until - sql_milliseconds();
+		left = link->until - tick_ms();
 		n = left > 0 ? poll(&fd, 1, (int)MIN(left, INT64_C(1000000))) : 0;
 	} while (n < 0 && errno == EINTR);
 	if (n <= 0)

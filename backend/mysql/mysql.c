@@ -53,114 +53,38 @@ static const struct sql_word words[] = {
 	"sql_select_limit = 18446744073709551615, sql_big_selects = 1, sql_safe_updates = 0, "     \
 	"/*M! max_statement_time = 0, */ /*!80000 max_execution_time = 0, */ "
 
-/* Tables of ours keep ids and names as bytes: there are no two spellings of one. */
+/* Of backend/sql/tables.h. */
 #define TABLE(name, columns) "CREATE TABLE IF NOT EXISTS " name " (" columns ") ENGINE = InnoDB"
+#define KEYED(name, columns, key, of) TABLE(name, columns ", KEY " key " " of)
+#define UNIQUE(name) "UNIQUE KEY " name
+#define NOTE(text) " COMMENT '" text "'"
+#define CHARS " DEFAULT CHARACTER SET utf8mb4"
+#define ROOMY
 #define ID "VARBINARY(1020)"
+#define NAME "VARBINARY(1024)"
+#define BYTES_OF(most) "VARBINARY(" most ")"
+#define TEXT_OF(most) "VARCHAR(" most ")"
+#define LETTER "CHAR(1)"
+#define PATH "BLOB"
+#define CHUNK_BYTES "MEDIUMBLOB"
+#define LONG_BYTES "LONGBLOB"
+#define LONG_TEXT "LONGTEXT"
+#define TIME "DATETIME(6)"
+#define TIME_HEARD TIME
+#define COUNTED "BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY"
 
 #define MAKING "CONCAT('sessfs', MD5(DATABASE()))"
 
 static const char *const tables[] = {
 	"SELECT GET_LOCK(" MAKING ", 20)",
-	TABLE("{rows}",
-	      "session_id VARCHAR(255) NOT NULL, state_key VARCHAR(255) NOT NULL, "
-	      "item_index BIGINT NOT NULL DEFAULT 0, state_data LONGTEXT NOT NULL, "
-	      "created_at DATETIME(6) DEFAULT CURRENT_TIMESTAMP(6), "
-	      "updated_at DATETIME(6) DEFAULT CURRENT_TIMESTAMP(6) "
-	      "ON UPDATE CURRENT_TIMESTAMP(6), version BIGINT NOT NULL DEFAULT 0, "
-	      "PRIMARY KEY (session_id, state_key, item_index)") " DEFAULT CHARACTER SET utf8mb4 "
-								 "COLLATE {collation}",
-	TABLE("sessfs_setting",
-	      "name VARBINARY(255) NOT NULL PRIMARY KEY, value LONGBLOB NOT NULL"),
-	TABLE("sessfs_node",
-	      "ino BIGINT NOT NULL PRIMARY KEY, parent BIGINT NOT NULL, entry BIGINT NOT NULL, "
-	      "kind INT NOT NULL, flags BIGINT NOT NULL, mode BIGINT NOT NULL, uid BIGINT NOT "
-	      "NULL, "
-	      "gid BIGINT NOT NULL, nlink BIGINT NOT NULL, rdev BIGINT NOT NULL, "
-	      "size BIGINT NOT NULL, atime BIGINT NOT NULL, mtime BIGINT NOT NULL, "
-	      "ctime BIGINT NOT NULL, btime BIGINT NOT NULL, session_id " ID ", state_key " ID ", "
-	      "target LONGBLOB, generation BIGINT NOT NULL, slot VARBINARY(1021) "
-	      "COMMENT 'what only one node is: s the directory of a session, k... a file', "
-	      "UNIQUE KEY sessfs_node_slot (session_id, slot), KEY sessfs_node_links (nlink, ino)"),
-	TABLE("sessfs_entry",
-	      "parent BIGINT NOT NULL, id BIGINT NOT NULL, name VARBINARY(1024) NOT NULL, "
-	      "ino BIGINT NOT NULL, PRIMARY KEY (parent, id), UNIQUE KEY sessfs_entry_name "
-	      "(parent, name)"),
-	TABLE("sessfs_xattr", "ino BIGINT NOT NULL, name VARBINARY(1024) NOT NULL, "
-			      "value LONGBLOB NOT NULL, PRIMARY KEY (ino, name)"),
-	TABLE("sessfs_chunk", "ino BIGINT NOT NULL, chunk BIGINT NOT NULL, "
-			      "data MEDIUMBLOB NOT NULL, PRIMARY KEY (ino, chunk)"),
-	TABLE("sessfs_piece",
-	      "ino BIGINT NOT NULL, item_index BIGINT NOT NULL, seq BIGINT NOT NULL, "
-	      "data LONGBLOB NOT NULL, PRIMARY KEY (ino, item_index, seq)"),
-	TABLE("sessfs_mark",
-	      "ino BIGINT NOT NULL, byte_offset BIGINT NOT NULL, item_index BIGINT NOT NULL, "
-	      "PRIMARY KEY (ino, byte_offset), KEY sessfs_mark_index (ino, item_index)"),
-	TABLE("sessfs_trash", "ino BIGINT NOT NULL, item_index BIGINT NOT NULL, state_data "
-			      "LONGTEXT NOT NULL, "
-			      "created_at DATETIME(6), updated_at DATETIME(6), version BIGINT, "
-			      "PRIMARY KEY (ino, item_index)") " DEFAULT CHARACTER SET utf8mb4",
-	TABLE("sessfs_past",
-	      "n BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY, ino BIGINT NOT NULL DEFAULT 0, "
-	      "session_id " ID " NOT NULL, state_key " ID " NOT NULL, until BIGINT NOT NULL "
-	      "COMMENT 'it was so until then, in nanoseconds since 1970', what INT NOT NULL "
-	      "COMMENT '0 a row, 1 none to last_index, 2 moved by last_index, 3 not kept between "
-	      "two times, 4 put back', item_index BIGINT NOT NULL, last_index BIGINT NOT NULL, "
-	      "pid BIGINT NOT NULL, bytes BIGINT NOT NULL, created_at DATETIME(6), "
-	      "updated_at DATETIME(6), state_data LONGTEXT, "
-	      "KEY sessfs_past_key (ino, session_id, state_key, until)") " DEFAULT CHARACTER SET "
-									 "utf8mb4",
-	/* What the triggers write: a row each row that another program has changed. */
-	TABLE("sessfs_change",
-	      "id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY, session_id " ID ", state_key " ID ", "
-	      "item_index BIGINT NOT NULL, "
-	      "what CHAR(1) NOT NULL COMMENT 'i inserted, u updated, d deleted, * anything', "
-	      "KEY sessfs_change_key (session_id, state_key)"),
-	/* What was set apart: nobody waits for it. */
-	TABLE("sessfs_apart", "session_id " ID " NOT NULL, state_key " ID " NOT NULL, "
-			      "first_index BIGINT NOT NULL, stamp BIGINT NOT NULL, "
-			      "PRIMARY KEY (session_id, state_key)"),
-	TABLE("sessfs_feed",
-	      "id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY, mount BIGINT NOT NULL, "
-	      "number BIGINT NOT NULL COMMENT 'of the transaction of the mount', "
-	      "what INT NOT NULL, "
-	      "ino BIGINT NOT NULL, flags BIGINT NOT NULL, first_index BIGINT NOT NULL, "
-	      "session_id " ID ", state_key " ID ", name VARBINARY(1024), pid BIGINT, at BIGINT, "
-	      "row_count BIGINT, deleted_index BIGINT, end_index BIGINT, node BIGINT, "
-	      "parent BIGINT, path BLOB, KEY sessfs_feed_lane (mount, number)"),
-	/* So far a mount has digested the notes of another one, its lane. */
-	TABLE("sessfs_known", "mount BIGINT NOT NULL, lane BIGINT NOT NULL, "
-			      "number BIGINT NOT NULL, PRIMARY KEY (mount, lane)"),
-	/* Which transaction of which mount has changed what there is behind it last, and which has
-	 * appended to it. */
-	TABLE("sessfs_gate", "gate INT NOT NULL PRIMARY KEY, guard INT NOT NULL DEFAULT 0, "
-			     "mount BIGINT NOT NULL DEFAULT 0, number BIGINT NOT NULL DEFAULT 0, "
-			     "appender BIGINT NOT NULL DEFAULT 0, "
-			     "appended BIGINT NOT NULL DEFAULT 0"),
-	SQL_MAKE_GATES,
-	/* A program that knows no format cannot join. */
-	TABLE("sessfs_mount", "number BIGINT NOT NULL PRIMARY KEY, guest INT NOT NULL, owner "
-			      "VARCHAR(255), seen_at DATETIME(6) NOT NULL, "
-			      "format INT NOT NULL, lane BIGINT NOT NULL DEFAULT 0 "
-			      "COMMENT 'the number of its last transaction', "
-			      "untold_locks INT NOT NULL DEFAULT 0, untold_uses INT NOT NULL "
-			      "DEFAULT 0") " DEFAULT CHARACTER SET utf8mb4",
-	TABLE("sessfs_use", "ino BIGINT NOT NULL, mount BIGINT NOT NULL, PRIMARY KEY (ino, mount), "
-			    "KEY sessfs_use_mount (mount)"),
-	TABLE("sessfs_lock",
-	      "ino BIGINT NOT NULL, mount BIGINT NOT NULL, item INT NOT NULL, "
-	      "first_byte BIGINT NOT NULL, last_byte BIGINT NOT NULL, pid BIGINT NOT NULL, "
-	      "whole INT NOT NULL, exclusive INT NOT NULL, PRIMARY KEY (ino, mount, item)"),
-	/* One row.  A mount that is alone locks it from the beginning of each transaction. */
-	TABLE("sessfs_store",
-	      "id INT NOT NULL PRIMARY KEY, version INT NOT NULL, rows_table VARCHAR(64) NOT NULL, "
-	      "made INT NOT NULL COMMENT '1: the table of the rows is ours', "
-	      "guard INT NOT NULL DEFAULT 0, "
-	      "epoch BIGINT NOT NULL DEFAULT 0 COMMENT 'moves when a mount comes or goes', "
-	      "mount BIGINT NOT NULL DEFAULT 0 COMMENT 'number that was given to one last', "
-	      "turn BIGINT NOT NULL DEFAULT 0 COMMENT 'the mount that alone may commit', "
-	      "duty BIGINT NOT NULL DEFAULT 0, settings BIGINT NOT NULL DEFAULT 0, "
-	      "last_ino BIGINT NOT NULL, last_entry BIGINT NOT NULL") " DEFAULT CHARACTER SET "
-								      "utf8mb4",
+	TABLE("{rows}", "session_id VARCHAR(255) NOT NULL, state_key VARCHAR(255) NOT NULL, "
+			"item_index BIGINT NOT NULL DEFAULT 0, state_data LONGTEXT NOT NULL, "
+			"created_at DATETIME(6) DEFAULT CURRENT_TIMESTAMP(6), "
+			"updated_at DATETIME(6) DEFAULT CURRENT_TIMESTAMP(6) "
+			"ON UPDATE CURRENT_TIMESTAMP(6), version BIGINT NOT NULL DEFAULT 0, "
+			"PRIMARY KEY (session_id, state_key, item_index)") CHARS
+	" COLLATE {collation}",
+#include "backend/sql/tables.h"
 	"SELECT RELEASE_LOCK(" MAKING ")",
 	NULL,
 };

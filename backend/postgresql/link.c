@@ -18,10 +18,10 @@
 
 #include "backend/postgresql/error.h"
 #include "backend/postgresql/message.h"
-#include "backend/sql/clock.h"
 #include "backend/url/url.h"
 #include "backend/base/cleanup.h"
 #include "backend/base/utf8.h"
+#include "backend/base/tick.h"
 
 enum {
 	BYTEA = 17,	     /* the type's number */
@@ -150,7 +150,7 @@ static int lose(struct sql_link *link)
 static short wait_on(struct sql_link *link, short events)
 {
 	struct pollfd fd = { .fd = PQsocket(link->conn), .events = events };
-	int64_t left = link->until ? link->until - sql_milliseconds() : link->timeout;
+	int64_t left = link->until ? link->until - tick_ms() : link->timeout;
 	int r;
 
 	do

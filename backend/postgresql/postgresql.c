@@ -74,10 +74,27 @@ static const char *const own[SQL_TEXTS] = {
 	[SQL_MARKS_DOWN] = "SELECT sessfs_shift_marks(?5, ?3, ?4, ?6)",
 };
 
+/* Of backend/sql/tables.h. */
 #define TABLE(name, columns) "CREATE TABLE IF NOT EXISTS " name " (" columns ")"
-#define INDEX(name, columns) "CREATE INDEX IF NOT EXISTS " name " ON " columns
+#define KEYED(name, columns, key, of)                                                              \
+	TABLE(name, columns), "CREATE INDEX IF NOT EXISTS " key " ON " name " " of
+#define UNIQUE(name) "UNIQUE"
+#define NOTE(text)
+#define CHARS
 /* A row that changes with each commit stays on its page. */
 #define ROOMY " WITH (fillfactor = 20)"
+#define ID "BYTEA"
+#define NAME "BYTEA"
+#define BYTES_OF(most) "BYTEA"
+#define TEXT_OF(most) "TEXT"
+#define LETTER "TEXT"
+#define PATH "BYTEA"
+#define CHUNK_BYTES "BYTEA"
+#define LONG_BYTES "BYTEA"
+#define LONG_TEXT "TEXT"
+#define TIME "TIMESTAMP"
+#define TIME_HEARD "TIMESTAMPTZ"
+#define COUNTED "BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY"
 
 /* A lock for making a store, held until that is done or the connection ends. */
 #define MAKING "126879360820851"
@@ -145,95 +162,7 @@ static const char *const tables[] = {
 			"updated_at TIMESTAMP DEFAULT CURRENT_TIMESTAMP, "
 			"version BIGINT NOT NULL DEFAULT 0, "
 			"PRIMARY KEY (session_id, state_key, item_index)"),
-	TABLE("sessfs_setting", "name BYTEA NOT NULL PRIMARY KEY, value BYTEA NOT NULL"),
-	/* slot: what only one node is: s the directory of a session, k... a file. */
-	TABLE("sessfs_node",
-	      "ino BIGINT NOT NULL PRIMARY KEY, parent BIGINT NOT NULL, entry BIGINT NOT NULL, "
-	      "kind INT NOT NULL, flags BIGINT NOT NULL, mode BIGINT NOT NULL, "
-	      "uid BIGINT NOT NULL, gid BIGINT NOT NULL, nlink BIGINT NOT NULL, "
-	      "rdev BIGINT NOT NULL, size BIGINT NOT NULL, atime BIGINT NOT NULL, "
-	      "mtime BIGINT NOT NULL, ctime BIGINT NOT NULL, btime BIGINT NOT NULL, "
-	      "session_id BYTEA, state_key BYTEA, target BYTEA, generation BIGINT NOT NULL, "
-	      "slot BYTEA, UNIQUE (session_id, slot)"),
-	INDEX("sessfs_node_links", "sessfs_node (nlink, ino)"),
-	TABLE("sessfs_entry", "parent BIGINT NOT NULL, id BIGINT NOT NULL, name BYTEA NOT NULL, "
-			      "ino BIGINT NOT NULL, PRIMARY KEY (parent, id), UNIQUE (parent, "
-			      "name)"),
-	TABLE("sessfs_xattr", "ino BIGINT NOT NULL, name BYTEA NOT NULL, value BYTEA NOT NULL, "
-			      "PRIMARY KEY (ino, name)"),
-	TABLE("sessfs_chunk", "ino BIGINT NOT NULL, chunk BIGINT NOT NULL, data BYTEA NOT NULL, "
-			      "PRIMARY KEY (ino, chunk)"),
-	TABLE("sessfs_piece", "ino BIGINT NOT NULL, item_index BIGINT NOT NULL, "
-			      "seq BIGINT NOT NULL, data BYTEA NOT NULL, "
-			      "PRIMARY KEY (ino, item_index, seq)"),
-	TABLE("sessfs_mark", "ino BIGINT NOT NULL, byte_offset BIGINT NOT NULL, "
-			     "item_index BIGINT NOT NULL, PRIMARY KEY (ino, byte_offset)"),
-	INDEX("sessfs_mark_index", "sessfs_mark (ino, item_index)"),
-	TABLE("sessfs_trash", "ino BIGINT NOT NULL, item_index BIGINT NOT NULL, "
-			      "state_data TEXT NOT NULL, created_at TIMESTAMP, "
-			      "updated_at TIMESTAMP, version BIGINT, "
-			      "PRIMARY KEY (ino, item_index)"),
-	/* What changes of rows have taken away.  until: it was so until then, in nanoseconds since
-	 * 1970; what: 0 a row, 1 none to last_index, 2 moved by last_index, 3 not kept between two
-	 * times, 4 put back. */
-	TABLE("sessfs_past",
-	      "n BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY, ino BIGINT NOT NULL DEFAULT 0, "
-	      "session_id BYTEA NOT NULL, state_key BYTEA NOT NULL, until BIGINT NOT NULL, "
-	      "what INT NOT NULL, item_index BIGINT NOT NULL, last_index BIGINT NOT NULL, "
-	      "pid BIGINT NOT NULL, bytes BIGINT NOT NULL, created_at TIMESTAMP, "
-	      "updated_at TIMESTAMP, state_data TEXT"),
-	INDEX("sessfs_past_key", "sessfs_past (ino, session_id, state_key, until)"),
-	/* What the triggers write: a row each row that another program has changed.  what: i
-	 * inserted, u updated, d deleted, * anything. */
-	TABLE("sessfs_change", "id BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY, "
-			       "session_id BYTEA, state_key BYTEA, item_index BIGINT NOT NULL, "
-			       "what TEXT NOT NULL"),
-	INDEX("sessfs_change_key", "sessfs_change (session_id, state_key)"),
-	/* What was set apart: nobody waits for it. */
-	TABLE("sessfs_apart", "session_id BYTEA NOT NULL, state_key BYTEA NOT NULL, "
-			      "first_index BIGINT NOT NULL, stamp BIGINT NOT NULL, "
-			      "PRIMARY KEY (session_id, state_key)"),
-	/* number: of the transaction of the mount. */
-	TABLE("sessfs_feed",
-	      "id BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY, mount BIGINT NOT NULL, "
-	      "number BIGINT NOT NULL, what INT NOT NULL, "
-	      "ino BIGINT NOT NULL, flags BIGINT NOT NULL, first_index BIGINT NOT NULL, "
-	      "session_id BYTEA, state_key BYTEA, name BYTEA, pid BIGINT, at BIGINT, "
-	      "row_count BIGINT, deleted_index BIGINT, end_index BIGINT, node BIGINT, "
-	      "parent BIGINT, path BYTEA"),
-	INDEX("sessfs_feed_lane", "sessfs_feed (mount, number)"),
-	/* So far a mount has digested the notes of another one, its lane. */
-	TABLE("sessfs_known", "mount BIGINT NOT NULL, lane BIGINT NOT NULL, "
-			      "number BIGINT NOT NULL, PRIMARY KEY (mount, lane)"),
-	/* Which transaction of which mount has changed what there is behind it last, and which has
-	 * appended to it. */
-	TABLE("sessfs_gate", "gate INT NOT NULL PRIMARY KEY, guard INT NOT NULL DEFAULT 0, "
-			     "mount BIGINT NOT NULL DEFAULT 0, number BIGINT NOT NULL DEFAULT 0, "
-			     "appender BIGINT NOT NULL DEFAULT 0, "
-			     "appended BIGINT NOT NULL DEFAULT 0") ROOMY,
-	SQL_MAKE_GATES,
-	/* A program that knows no format cannot join.  lane: the number of its last transaction. */
-	TABLE("sessfs_mount", "number BIGINT NOT NULL PRIMARY KEY, guest INT NOT NULL, "
-			      "owner TEXT, seen_at TIMESTAMPTZ NOT NULL, format INT NOT NULL, "
-			      "lane BIGINT NOT NULL DEFAULT 0, "
-			      "untold_locks INT NOT NULL DEFAULT 0, "
-			      "untold_uses INT NOT NULL DEFAULT 0") ROOMY,
-	TABLE("sessfs_use", "ino BIGINT NOT NULL, mount BIGINT NOT NULL, PRIMARY KEY (ino, mount)"),
-	INDEX("sessfs_use_mount", "sessfs_use (mount)"),
-	TABLE("sessfs_lock", "ino BIGINT NOT NULL, mount BIGINT NOT NULL, item INT NOT NULL, "
-			     "first_byte BIGINT NOT NULL, last_byte BIGINT NOT NULL, "
-			     "pid BIGINT NOT NULL, whole INT NOT NULL, exclusive INT NOT NULL, "
-			     "PRIMARY KEY (ino, mount, item)"),
-	/* One row.  A mount that is alone locks it from the beginning of each transaction.
-	 * made: the table of the rows is ours; epoch moves when a mount comes or goes; mount is
-	 * the number that was given to one last; turn is the mount that alone may commit. */
-	TABLE("sessfs_store",
-	      "id INT NOT NULL PRIMARY KEY, version INT NOT NULL, rows_table TEXT NOT NULL, "
-	      "made INT NOT NULL, guard INT NOT NULL DEFAULT 0, epoch BIGINT NOT NULL DEFAULT 0, "
-	      "mount BIGINT NOT NULL DEFAULT 0, "
-	      "turn BIGINT NOT NULL DEFAULT 0, duty BIGINT NOT NULL DEFAULT 0, "
-	      "settings BIGINT NOT NULL DEFAULT 0, last_ino BIGINT NOT NULL, "
-	      "last_entry BIGINT NOT NULL") ROOMY,
+#include "backend/sql/tables.h"
 	SHIFT("sessfs_shift_rows", "session TEXT, key TEXT, first BIGINT, by BIGINT",
 	      "{rows} WHERE " ROWS_OF_KEY " >= first", "item_index",
 	      "UPDATE {rows} SET item_index = it + by WHERE " ROWS_OF_KEY " = it"),

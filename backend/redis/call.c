@@ -12,19 +12,9 @@
 
 enum { LATEST = 4 }; /* groups, of which one may come again */
 
-/* Fowler, Noll and Vo's hash 1a, which goes on. */
-uint64_t call_hash_on(uint64_t hash, struct bytes bytes)
-{
-	for (size_t i = 0; i < bytes.size; i++)
-		hash = (hash ^ (unsigned char)bytes.data[i]) * UINT64_C(1099511628211);
-	return hash;
-}
-
 uint64_t call_key_hash(struct bytes session, struct bytes key)
 {
-	const uint64_t hash = call_hash_on(UINT64_C(14695981039346656037), session);
-
-	return call_hash_on(call_hash_on(hash, BYTES(":")), key);
+	return bytes_hash(bytes_hash(bytes_hash(BYTES_HASH, session), BYTES(":")), key);
 }
 
 void call_done(struct call *call)
@@ -140,34 +130,25 @@ static size_t key_fill(const struct call *call, struct key *key, const char *for
 	return at;
 }
 
-static void need_gate(struct call *call, char field, const struct backend_op *op)
-{
-	if (call->gate_count < CALL_GATES)
-		call->gates[call->gate_count++] =
-			field == 'k' ? feed_gate_of_key(op->session, op->key) :
-				       feed_gate_of_node((uint64_t)field_of(call, op, field));
-}
-
-static void look_up(struct call *call)
-{
-	const uint32_t place = htobe32((uint32_t)call->requests.count);
-	int r = buf_append(&call->lookups, &place, sizeof(place));
-
-	call->error = r < 0 ? r : call->error;
-}
-
 static void say_word(struct call *call, const char *form, size_t size, const struct backend_op *op)
 {
 	struct words *words = &call->requests;
+	const uint32_t place = htobe32((uint32_t)words->count);
 	_cleanup_(key_done) struct key key = { 0 };
+	int r;
 
 	switch (*form) {
 	case '?':
-		look_up(call);
+		r = buf_append(&call->lookups, &place, sizeof(place));
+		call->error = r < 0 ? r : call->error;
 		say_word(call, form + 1, size - 1, op);
 		return;
 	case '^':
-		need_gate(call, form[1], op);
+		if (call->gate_count < CALL_GATES)
+			call->gates[call->gate_count++] =
+				form[1] == 'k' ?
+					feed_gate_of_key(op->session, op->key) :
+					feed_gate_of_node((uint64_t)field_of(call, op, form[1]));
 		return;
 	case '#':
 		words_number(words, field_of(call, op, form[1]));

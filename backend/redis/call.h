@@ -63,8 +63,6 @@ struct call {
 #define OP(...) (&(const struct backend_op){ __VA_ARGS__ })
 
 void call_done(struct call *call);
-/* The hash of bytes that stand behind others. */
-uint64_t call_hash_on(uint64_t hash, struct bytes bytes);
 /* A number of a key, that tells it from others well enough for what is only looked at sooner. */
 uint64_t call_key_hash(struct bytes session, struct bytes key);
 /* The number of a key's group, from 1 on; 0: out of memory, which is remembered. */

@@ -36,8 +36,7 @@ int redis_change_list(struct backend *backend, struct backend_snapshot *snapshot
 {
 	_cleanup_(reading_done) struct reading reading = reading_in(backend, snapshot);
 	const struct reply *found;
-	struct bytes none;
-	int r = reading_one(&reading, "changes", OP(.ino = 0), 0, &none);
+	int r = reading_one(&reading, "changes", OP(.ino = 0), 0, NULL);
 
 	found = reading_answer(&reading, 0);
 	for (size_t i = 0; r == 0 && i < found->count; i++)
@@ -55,13 +54,12 @@ int redis_change_find(struct backend *backend, struct backend_snapshot *snapshot
 		      struct bytes session, struct bytes key, struct backend_change *ret_change)
 {
 	_cleanup_(reading_done) struct reading reading = reading_in(backend, snapshot);
-	struct bytes none;
 	int r;
 
 	if (!session.data)
 		return -ENOENT; /* each key is told by itself */
 	r = reading_one(&reading, key.data ? "change [Rk] 1" : "change [RS] 0",
-			OP(.session = session, .key = key), 0, &none);
+			OP(.session = session, .key = key), 0, NULL);
 	if (r == 0)
 		r = reading_answer(&reading, 0)->count ?
 			    hand_change(reading_answer(&reading, 0), keep_change, ret_change) :
@@ -75,8 +73,7 @@ int redis_change_waiting(struct backend *backend, int64_t *ret_oldest, int64_t *
 {
 	struct backend_snapshot snapshot = { .flags = BACKEND_ANYWAY, .n = -1 };
 	_cleanup_(reading_done) struct reading reading = reading_in(backend, &snapshot);
-	struct bytes none;
-	int r = reading_one(&reading, "waiting", OP(.ino = 0), 0, &none);
+	int r = reading_one(&reading, "waiting", OP(.ino = 0), 0, NULL);
 
 	*ret_oldest = reply_number(reply_at(reading_answer(&reading, 0), 0));
 	*ret_newest = reply_number(reply_at(reading_answer(&reading, 0), 1));

@@ -19,6 +19,7 @@
 #include "backend/redis/watch.h"
 #include "backend/base/cleanup.h"
 #include "backend/base/log.h"
+#include "backend/base/thread.h"
 
 enum { TRIES = 1000, TURN_MS = 10000, TURN_PAUSE_MS = 2 };
 
@@ -32,14 +33,6 @@ struct commit {
 	struct feed_notes notes;
 	struct words told; /* the notes, as they are sent */
 };
-
-static void commit_done(struct commit *commit)
-{
-	call_done(&commit->ops.call);
-	before_done(&commit->before);
-	feed_notes_done(&commit->notes);
-	words_done(&commit->told);
-}
 
 /* What operations meet, and is not known. */
 static int want_before(struct commit *commit, struct reading *reading)
@@ -110,11 +103,10 @@ static int commit_judge(struct commit *commit, const struct backend_op *op)
 	const struct feed_state state = before_state(&commit->before);
 	struct redis *store = commit->store;
 	int r = 0;
+	WITH_MUTEX(&store->state.lock);
 
-	pthread_mutex_lock(&store->state.lock);
 	if (store->state.waiting.any)
 		r = feed_judge(&store->state.waiting, &state, op, commit->batch->append);
-	pthread_mutex_unlock(&store->state.lock);
 	return r;
 }
 
@@ -310,16 +302,6 @@ static int send_commit(struct commit *commit, struct reply *ret_reply)
 	return r;
 }
 
-static int make(struct commit *commit)
-{
-	int r = add_batch(commit);
-
-	if (r == 0 && commit->shared)
-		r = add_notes(commit);
-	add_front(commit);
-	return r;
-}
-
 /* 0; or -errno; 1: to be made anew. */
 static int commit_once(struct commit *commit, int64_t until)
 {
@@ -331,7 +313,10 @@ static int commit_once(struct commit *commit, int64_t until)
 	commit->ops.call.store = store;
 	commit->ops.append = commit->batch->append;
 	commit->shared = !store->state.alone;
-	r = make(commit);
+	r = add_batch(commit);
+	if (r == 0 && commit->shared)
+		r = add_notes(commit);
+	add_front(commit);
 	if (r < 0)
 		return r;
 	if (commit->batch->visible)
@@ -349,9 +334,9 @@ static int commit_once(struct commit *commit, int64_t until)
 		return r < 0 ? r : 1;
 	}
 	if (reply_is(word, "TURN")) {
-		if (commit->flags & BACKEND_AT_ONCE || redis_now() > until)
+		if (commit->flags & BACKEND_AT_ONCE || tick_ms() > until)
 			return -EBUSY;
-		redis_pause(TURN_PAUSE_MS);
+		tick_pause(TURN_PAUSE_MS);
 		return 1;
 	}
 	if (reply_is(word, "LOCKS"))
@@ -368,7 +353,7 @@ static int commit_once(struct commit *commit, int64_t until)
 
 int redis_commit(struct backend *backend, struct backend_batch *batch, unsigned flags)
 {
-	const int64_t until = redis_now() + TURN_MS;
+	const int64_t until = tick_ms() + TURN_MS;
 	struct redis *store = redis_of(backend);
 	int r = 1;
 
@@ -378,7 +363,10 @@ int redis_commit(struct backend *backend, struct backend_batch *batch, unsigned 
 		struct commit commit = { .store = store, .batch = batch, .flags = flags };
 
 		r = commit_once(&commit, until);
-		commit_done(&commit);
+		call_done(&commit.ops.call);
+		before_done(&commit.before);
+		feed_notes_done(&commit.notes);
+		words_done(&commit.told);
 	}
 	return r == 1 ? -EBUSY : r;
 }

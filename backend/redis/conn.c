@@ -7,6 +7,7 @@
 #include "backend/base/cleanup.h"
 #include "backend/base/log.h"
 #include "backend/base/tick.h"
+#include "backend/base/thread.h"
 
 enum { AGAIN_MS = 50, SENTINEL_MS = 3000 };
 
@@ -37,10 +38,10 @@ static int find_error(const struct reply *reply)
 /* Not again at once. */
 static void complain(struct redis *store, const char *between, const char *text)
 {
-	pthread_mutex_lock(&store->state.lock);
+	WITH_MUTEX(&store->state.lock);
+
 	if (log_pause_over(&store->state.failing, tick_now()))
 		log_error("%s%s: %s", store->place, between, text);
-	pthread_mutex_unlock(&store->state.lock);
 }
 
 int redis_error(struct redis *store, const struct reply *reply)
@@ -139,8 +140,7 @@ int redis_connect(struct redis *store, int64_t until, struct wire **ret_wire, ch
 	int r = 0;
 
 	if (url->sentinel)
-		r = ask_sentinel(store, MIN(until, redis_now() + SENTINEL_MS), &host, &port,
-				 ret_why);
+		r = ask_sentinel(store, MIN(until, tick_ms() + SENTINEL_MS), &host, &port, ret_why);
 	if (r == 0)
 		r = wire_open(url, host ? host : url->host, port, until, &wire, ret_why);
 	if (r < 0)
@@ -155,14 +155,14 @@ int redis_connect(struct redis *store, int64_t until, struct wire **ret_wire, ch
 
 int64_t redis_until(const struct redis *store)
 {
-	return redis_now() + store->url->timeout * INT64_C(1000);
+	return tick_ms() + store->url->timeout * INT64_C(1000);
 }
 
 struct redis_lane *redis_take(struct redis *store)
 {
 	struct redis_lane *found = NULL;
+	WITH_MUTEX(&store->pool.lock);
 
-	pthread_mutex_lock(&store->pool.lock);
 	for (;;) {
 		for (size_t i = 0; i < REDIS_LANES && !(found && found->wire); i++) {
 			struct redis_lane *lane = &store->pool.lanes[i];
@@ -175,16 +175,15 @@ struct redis_lane *redis_take(struct redis *store)
 		pthread_cond_wait(&store->pool.given, &store->pool.lock);
 	}
 	found->busy = true;
-	pthread_mutex_unlock(&store->pool.lock);
 	return found;
 }
 
 void redis_give(struct redis *store, struct redis_lane *lane)
 {
-	pthread_mutex_lock(&store->pool.lock);
+	WITH_MUTEX(&store->pool.lock);
+
 	lane->busy = false;
 	pthread_cond_signal(&store->pool.given);
-	pthread_mutex_unlock(&store->pool.lock);
 }
 
 int redis_load(struct wire *wire, int64_t until, struct redis_shas *ret_shas)
@@ -284,9 +283,9 @@ int redis_send(struct redis *store, struct redis_lane *lane, struct bytes comman
 			wire_free(lane->wire);
 			lane->wire = NULL;
 		}
-		if (redis_now() >= until || store->watch.stop)
+		if (tick_ms() >= until || store->watch.stop)
 			return give_up(store, r, why);
-		redis_pause(AGAIN_MS);
+		tick_pause(AGAIN_MS);
 	}
 }
 

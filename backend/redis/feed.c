@@ -10,8 +10,41 @@
 #include "backend/redis/read.h"
 #include "backend/redis/slots.h"
 #include "backend/base/cleanup.h"
+#include "backend/base/thread.h"
 
 enum { NOTES_PAGE = 2000 }; /* as in store.lua */
+
+/* How far this mount knows of what others do. */
+
+void redis_feed_again(struct redis *store)
+{
+	const struct backend_feed anything = { .what = BACKEND_FEED_ANYTHING };
+
+	feed_notes_done(&store->state.waiting);
+	if (store->state.lost_notes)
+		feed_add(&store->state.waiting, &anything);
+	store->state.seen = store->state.known;
+}
+
+void redis_feed_lost(struct redis *store)
+{
+	WITH_MUTEX(&store->state.lock);
+
+	store->state.lost_notes = store->state.stirred = true;
+	store->state.listed_loss = false;
+	redis_feed_again(store);
+	pthread_cond_broadcast(&store->state.moved);
+}
+
+void redis_feed_begin(struct redis *store, uint64_t n, bool lost)
+{
+	WITH_MUTEX(&store->state.lock);
+
+	store->state.known = n;
+	store->state.lost_notes |= lost;
+	store->state.listed_loss = false;
+	redis_feed_again(store);
+}
 
 /* What the state after the commit has told of a note. */
 static void take_described(struct backend_feed *feed, struct bytes extra)
@@ -71,28 +104,22 @@ static uint64_t number_of(const struct reply *entry)
 	return id ? strtoull(id, NULL, 10) : 0;
 }
 
-static int add_one(void *arg, const struct backend_feed *feed)
-{
-	return feed_add(arg, feed);
-}
-
 int redis_feed_take(struct redis *store, const struct reply *entries)
 {
 	int r = 0;
+	WITH_MUTEX(&store->state.lock);
 
-	pthread_mutex_lock(&store->state.lock);
 	for (size_t i = 0; r == 0 && i < entries->count; i++) {
 		const uint64_t n = number_of(reply_at(entries, i));
 
 		/* An entry may be one of several of its commit; the last may be read twice. */
 		if (n >= store->state.seen && n > store->state.known)
-			r = each_note(store, reply_at(entries, i), add_one, &store->state.waiting);
+			r = each_note(store, reply_at(entries, i), feed_add, &store->state.waiting);
 		if (r == 0)
 			store->state.seen = MAX(store->state.seen, n);
 	}
 	store->state.stirred = true;
 	pthread_cond_broadcast(&store->state.moved);
-	pthread_mutex_unlock(&store->state.lock);
 	return r;
 }
 
@@ -115,8 +142,7 @@ static int list_page(struct backend *backend, struct backend_snapshot *snapshot,
 {
 	_cleanup_(reading_done) struct reading reading = reading_in(backend, snapshot);
 	const struct reply *entries;
-	struct bytes none;
-	int r = reading_one(&reading, "notes #a", OP(.at = (int64_t)listing->n), 0, &none);
+	int r = reading_one(&reading, "notes #a", OP(.at = (int64_t)listing->n), 0, NULL);
 
 	entries = reading_answer(&reading, 0);
 	*ret_more = entries->count >= NOTES_PAGE;

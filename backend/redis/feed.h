@@ -10,7 +10,7 @@
 
 #include "backend/redis/store.h"
 
-/* state.c, with state.lock held: what was read and not digested is read again when it is needed. */
+/* With state.lock held: what was read and not digested is read again when it is needed. */
 void redis_feed_again(struct redis *store);
 /* Some were read, for commits. */
 int redis_feed_take(struct redis *store, const struct reply *entries);

@@ -165,6 +165,25 @@ static int tell_listed(struct backend_snapshot *snapshot, const struct reading *
 	return r < 0 ? r : fn(arg, &listed->entry, &listed->node, &tail);
 }
 
+/* One of the entries of an answer to "list", which borrows from it. */
+static int entry_at(const struct reply *list, size_t i, uint64_t parent,
+		    struct backend_entry *ret_entry, struct backend_node *ret_node)
+{
+	struct bytes id = reply_bytes(reply_at(list, 3 * i));
+	const struct bytes value = reply_bytes(reply_at(list, 3 * i + 1));
+	const struct bytes node = reply_bytes(reply_at(list, 3 * i + 2));
+
+	if (id.size < 8 || value.size < 8)
+		return -EIO;
+	*ret_entry = (struct backend_entry){
+		.parent = parent,
+		.id = (uint64_t)key_take_number(&id),
+		.name = bytes_make(value.data + 8, value.size - 8),
+		.ino = unpack_number(value.data),
+	};
+	return node.data ? unpack_node(node, ret_node) : -ENOENT;
+}
+
 /* A page of entries, then the tails of those that are wanted. */
 static int list_page(struct backend *backend, struct backend_snapshot *snapshot, uint64_t parent,
 		     uint64_t *after, unsigned most, size_t *ret_count, backend_wanted_fn *wanted,
@@ -174,15 +193,14 @@ static int list_page(struct backend *backend, struct backend_snapshot *snapshot,
 	_cleanup_(reading_done) struct reading tails = reading_in(backend, snapshot);
 	struct listed listed[PAGE] = { 0 };
 	const struct reply *list;
-	struct bytes none;
 	size_t at = 0;
 	int r = reading_one(&reading, "list ^p [Epa] [Ep> #t",
-			    OP(.parent = parent, .at = (int64_t)*after, .to = most), 0, &none);
+			    OP(.parent = parent, .at = (int64_t)*after, .to = most), 0, NULL);
 
 	list = reading_answer(&reading, 0);
 	*ret_count = r < 0 ? 0 : MIN(list->count / 3, (size_t)PAGE);
 	for (size_t i = 0; r == 0 && i < *ret_count; i++) {
-		r = redis_entry_at(list, i, parent, &listed[i].entry, &listed[i].node);
+		r = entry_at(list, i, parent, &listed[i].entry, &listed[i].node);
 		listed[i].there = r == 0;
 		r = r == -ENOENT ? 0 : r;
 		*after = listed[i].entry.id;

@@ -110,8 +110,7 @@ int redis_key_stat(struct backend *backend, struct backend_snapshot *snapshot, s
 		   struct bytes key, struct backend_key_stat *ret_stat)
 {
 	_cleanup_(reading_done) struct reading reading = reading_in(backend, snapshot);
-	struct bytes none;
-	int r = reading_one(&reading, "stat ^k @c", OP(.session = session, .key = key), 0, &none);
+	int r = reading_one(&reading, "stat ^k @c", OP(.session = session, .key = key), 0, NULL);
 
 	if (r == 0 &&
 	    !redis_take_stat(snapshot, reading_answer(&reading, 0), session, key, ret_stat))

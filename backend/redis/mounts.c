@@ -11,23 +11,30 @@
 #include "backend/redis/slots.h"
 #include "backend/base/cleanup.h"
 #include "backend/base/log.h"
+#include "backend/base/thread.h"
 
 /* CHANCE_SHIFT: what is left is exact in Lua, with what is added. */
 enum { CHANCE_SHIFT = 14, TURN_MS = 10000, TURN_PAUSE_MS = 2, OUTWAIT_MS = 500 };
 
-/* The script is called with some words. */
+/* The script is called with the words of a call's requests. */
+static int send_words(struct call *call, struct reply *ret_reply)
+{
+	int r;
+
+	call->head = call->requests;
+	call->requests = (struct words){ 0 };
+	r = redis_call(call->store, call, ret_reply);
+	call_done(call);
+	return r;
+}
+
 static int mounts_call(struct redis *store, struct reply *ret_reply, const char *form,
 		       const struct backend_op *op)
 {
 	struct call call = { .store = store };
-	int r;
 
 	call_words(&call, form, op);
-	call.head = call.requests;
-	call.requests = (struct words){ 0 };
-	r = redis_call(store, &call, ret_reply);
-	call_done(&call);
-	return r;
+	return send_words(&call, ret_reply);
 }
 
 /* A place in the middle of a sentence that the owner of a mount has given it. */
@@ -44,12 +51,12 @@ static const char *owner_in(const struct reply *state)
 
 void redis_set_alone(struct redis *store, bool alone)
 {
-	pthread_mutex_lock(&store->state.lock);
+	WITH_MUTEX(&store->state.lock);
+
 	if (store->state.alone != alone)
 		store->state.stirred = true;
 	store->state.alone = alone;
 	pthread_cond_broadcast(&store->state.moved);
-	pthread_mutex_unlock(&store->state.lock);
 }
 
 static int take_chance(uint64_t *ret_chance)
@@ -91,7 +98,7 @@ static int join(struct redis *store, const char *alone, struct reply *ret_reply)
 				      .offset = chance));
 }
 
-static int become(struct redis *store, const struct reply *reply, bool again)
+static void become(struct redis *store, const struct reply *reply, bool again)
 {
 	const uint64_t n = (uint64_t)reply_number(reply_at(reply, 2));
 	const bool first = reply_is(reply_at(reply, 3), "1");
@@ -108,19 +115,17 @@ static int become(struct redis *store, const struct reply *reply, bool again)
 	for (size_t i = 0; i < REDIS_LANES; i++)
 		store->pool.lanes[i].unsure = false;
 	redis_feed_begin(store, n, again);
-	return 0;
 }
 
-static int outwait(struct redis *store)
+static void outwait(struct redis *store)
 {
-	const int64_t until = redis_now() + REDIS_LEASE_MS;
+	const int64_t until = tick_ms() + REDIS_LEASE_MS;
 
 	log_warning("%s: the server has not heard from another mount for %d seconds; waiting as "
 		    "long for it to come back",
 		    store->place, REDIS_LEASE_MS / 1000);
-	while (redis_now() < until)
-		redis_pause(OUTWAIT_MS);
-	return 0;
+	while (tick_ms() < until)
+		tick_pause(OUTWAIT_MS);
 }
 
 int redis_join(struct redis *store, bool shared, char **ret_why)
@@ -141,9 +146,10 @@ int redis_join(struct redis *store, bool shared, char **ret_why)
 	}
 	r = redis_status(store, &reply);
 	if (r == 0)
-		return become(store, &reply, false);
-	return str_explain(ret_why, -EBUSY, "%s is already mounted by %s", store->place,
-			   owner_in(reply_at(&reply, 1)));
+		become(store, &reply, false);
+	return r == 0 ? 0 :
+			str_explain(ret_why, -EBUSY, "%s is already mounted by %s", store->place,
+				    owner_in(reply_at(&reply, 1)));
 }
 
 int redis_rejoin(struct redis *store, uint64_t number)
@@ -157,7 +163,7 @@ int redis_rejoin(struct redis *store, uint64_t number)
 		if (r == 0)
 			r = redis_status(store, &reply);
 		if (r == 0)
-			r = become(store, &reply, true);
+			become(store, &reply, true);
 		if (r == 0 && store->owner)
 			log_warning(
 				"%s: the server did not hear from this mount for %d seconds, so "
@@ -257,7 +263,7 @@ bool redis_on_duty(struct backend *backend)
 void redis_turn(struct backend *backend, bool take)
 {
 	struct redis *store = redis_of(backend);
-	const int64_t until = redis_now() + TURN_MS;
+	const int64_t until = tick_ms() + TURN_MS;
 	bool first, done;
 
 	if (!redis_is_mount(store))
@@ -269,9 +275,9 @@ void redis_turn(struct backend *backend, bool take)
 		_cleanup_(reply_done) struct reply reply = { 0 };
 
 		done = mounts_call(store, &reply, "turn #m #t", OP(.to = take)) < 0 || !take ||
-		       reply_is(&reply, "1") || redis_now() > until;
+		       reply_is(&reply, "1") || tick_ms() > until;
 		if (!done)
-			redis_pause(TURN_PAUSE_MS);
+			tick_pause(TURN_PAUSE_MS);
 	}
 }
 
@@ -290,12 +296,9 @@ int redis_hold(struct backend *backend, bool untold)
 
 bool redis_uses_here(struct redis *store, uint64_t ino)
 {
-	bool uses;
+	WITH_MUTEX(&store->state.lock);
 
-	pthread_mutex_lock(&store->state.lock);
-	uses = uses_has(&store->state.uses, ino);
-	pthread_mutex_unlock(&store->state.lock);
-	return uses;
+	return uses_has(&store->state.uses, ino);
 }
 
 /* Of these files, all of which are in use here or none: 0; 1: something may wait; -ESTALE: the
@@ -310,10 +313,7 @@ static int tell_uses(struct redis *store, const uint64_t *inos, size_t count, bo
 	call_words(&call, "use #m #t #a", OP(.to = on, .at = known));
 	for (size_t i = 0; i < count; i++)
 		call_words(&call, "[Uim]", OP(.ino = inos[i]));
-	call.head = call.requests;
-	call.requests = (struct words){ 0 };
-	r = redis_call(store, &call, &reply);
-	call_done(&call);
+	r = send_words(&call, &reply);
 	if (r < 0)
 		return r;
 	if (reply_is(reply_at(&reply, 0), "0") || reply_is(reply_at(&reply, 0), "1"))
@@ -346,8 +346,8 @@ int redis_tell_uses(struct redis *store)
 {
 	bool tell, untell, stale;
 	int r = 0;
+	WITH_MUTEX(&store->telling);
 
-	pthread_mutex_lock(&store->telling);
 	pthread_mutex_lock(&store->state.lock);
 	stale = store->state.stale;
 	tell = store->owner && store->number && (store->state.untold || stale) &&
@@ -364,7 +364,6 @@ int redis_tell_uses(struct redis *store)
 		store->state.stale = false;
 		pthread_mutex_unlock(&store->state.lock);
 	}
-	pthread_mutex_unlock(&store->telling);
 	return MIN(r, 0);
 }
 

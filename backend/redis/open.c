@@ -20,14 +20,14 @@
 static const char default_prefix[] = "agentscope:session:";
 static const uint64_t ITEM_MAX = (UINT64_C(512) << 20) - 65536;
 
-static int redis_sync(struct backend *backend)
+int redis_sync(struct backend *backend)
 {
 	/* What is committed is as durable as the server makes it. */
 	(void)backend;
 	return 0;
 }
 
-static int redis_space(struct backend *backend, struct backend_space *ret_space)
+int redis_space(struct backend *backend, struct backend_space *ret_space)
 {
 	struct redis *store = redis_of(backend);
 	struct redis_server server = { 0 };
@@ -182,7 +182,7 @@ static int meet(struct redis *store, char **ret_why)
 	struct redis_server server = { 0 };
 	int r;
 
-	for (bool judged = false;; redis_pause(100)) {
+	for (bool judged = false;; tick_pause(100)) {
 		r = lane->wire ? 0 : redis_connect(store, until, &lane->wire, ret_why);
 		if (r == 0)
 			r = redis_server_look(lane->wire, until, &server);
@@ -194,7 +194,7 @@ static int meet(struct redis *store, char **ret_why)
 			r = redis_server_settle(store, lane->wire, until, &server);
 		if (r == 0)
 			r = redis_load(lane->wire, until, &store->shas);
-		if (r != -EAGAIN || redis_now() > until)
+		if (r != -EAGAIN || tick_ms() > until)
 			break;
 		free(*ret_why);
 		*ret_why = NULL;

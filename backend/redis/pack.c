@@ -129,7 +129,7 @@ int pack_node(const struct backend_node *node, struct buf *buf)
 	int r = index.error;
 
 	if (r == 0)
-		r = text_put(buf, bytes_make(index.buf.data ? index.buf.data : "", index.buf.size));
+		r = text_put(buf, buf_given(&index.buf));
 	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(fields); i++) {
 		char bytes[8];
 

@@ -26,18 +26,6 @@ void reading_done(struct reading *reading)
 	reply_done(&reading->reply);
 }
 
-/* It has begun with this answer. */
-static int snapshot_start(struct backend_snapshot *snapshot, int64_t n)
-{
-	backend_begun_fn *begin = snapshot->begin;
-
-	snapshot->n = n;
-	snapshot->begin = NULL;
-	if (begin)
-		snapshot->error = begin(snapshot->arg);
-	return snapshot->error;
-}
-
 static int read_once(struct reading *reading)
 {
 	const struct backend_snapshot *snapshot = reading->snapshot;
@@ -70,6 +58,7 @@ int reading_ask(struct reading *reading)
 {
 	struct backend_snapshot *snapshot = reading->snapshot;
 	const bool latest = snapshot->flags & BACKEND_LATEST;
+	backend_begun_fn *begin = snapshot->begin;
 	int r = snapshot->error < 0 ? snapshot->error : read_once(reading);
 
 	if (r == -ESTALE && latest && !reading->goes_on) {
@@ -81,7 +70,12 @@ int reading_ask(struct reading *reading)
 		snapshot->error = r;
 	if (r < 0 || snapshot->n >= 0)
 		return r;
-	return snapshot_start(snapshot, reply_number(reply_at(&reading->reply, 1)));
+	/* It has begun with this answer. */
+	snapshot->n = reply_number(reply_at(&reading->reply, 1));
+	snapshot->begin = NULL;
+	if (begin)
+		snapshot->error = begin(snapshot->arg);
+	return snapshot->error;
 }
 
 const struct reply *reading_answer(const struct reading *reading, size_t i)
@@ -96,6 +90,8 @@ int reading_one(struct reading *reading, const char *form, const struct backend_
 
 	call_say(&reading->call, form, op);
 	r = reading_ask(reading);
+	if (!ret_value)
+		return r;
 	*ret_value = reply_bytes(reading_answer(reading, 0));
 	return r < 0 || ret_value->data ? r : missing;
 }
@@ -224,7 +220,7 @@ int redis_entry_find(struct backend *backend, struct backend_snapshot *snapshot,
 	const struct reply *found;
 	struct bytes id, value;
 	int r = reading_one(&reading, "name ^p [Lpn] [Ep]", OP(.parent = parent, .name = name), 0,
-			    &value);
+			    NULL);
 
 	found = reading_answer(&reading, 0);
 	id = reply_bytes(reply_at(found, 0));
@@ -265,7 +261,7 @@ static int find_mark(struct backend *backend, struct backend_snapshot *snapshot,
 {
 	_cleanup_(reading_done) struct reading reading = reading_in(backend, snapshot);
 	struct bytes key, value;
-	int r = reading_one(&reading, form, op, 0, &key);
+	int r = reading_one(&reading, form, op, 0, NULL);
 
 	key = reply_bytes(reply_at(reading_answer(&reading, 0), 0));
 	value = reply_bytes(reply_at(reading_answer(&reading, 0), 1));
@@ -308,8 +304,7 @@ int redis_last_ids(struct backend *backend, struct backend_snapshot *snapshot, u
 {
 	_cleanup_(reading_done) struct reading reading = reading_in(backend, snapshot);
 	uint64_t *const ids[] = { ret_ino, ret_entry };
-	struct bytes none;
-	int r = reading_one(&reading, "meta", OP(.ino = 0), 0, &none);
+	int r = reading_one(&reading, "meta", OP(.ino = 0), 0, NULL);
 
 	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(ids); i++) {
 		struct bytes id = reply_bytes(reply_at(reading_answer(&reading, 0), i));
@@ -484,22 +479,4 @@ int redis_piece_read(struct backend *backend, struct backend_snapshot *snapshot,
 				     PAGE_BIG, { .ino = ino, .at = first, .seq = first_seq } };
 
 	return redis_range(backend, snapshot, &range, tell_piece, TELL(piece, 9));
-}
-
-int redis_entry_at(const struct reply *list, size_t i, uint64_t parent,
-		   struct backend_entry *ret_entry, struct backend_node *ret_node)
-{
-	struct bytes id = reply_bytes(reply_at(list, 3 * i));
-	const struct bytes value = reply_bytes(reply_at(list, 3 * i + 1));
-	const struct bytes node = reply_bytes(reply_at(list, 3 * i + 2));
-
-	if (id.size < 8 || value.size < 8)
-		return -EIO;
-	*ret_entry = (struct backend_entry){
-		.parent = parent,
-		.id = (uint64_t)key_take_number(&id),
-		.name = bytes_make(value.data + 8, value.size - 8),
-		.ino = unpack_number(value.data),
-	};
-	return node.data ? unpack_node(node, ret_node) : -ENOENT;
 }

@@ -37,8 +37,8 @@ void reading_done(struct reading *reading);
 int reading_ask(struct reading *reading);
 /* The answer to a request, from 0 on. */
 const struct reply *reading_answer(const struct reading *reading, size_t i);
-/* Ask one request.  *ret_value: the answer, borrowed; missing: the error when there is none, or 0
- * where it need not be a text. */
+/* Ask one request.  *ret_value: the answer, borrowed; missing: the error when there is none.  Where
+ * it need not be a text: 0 and NULL. */
 int reading_one(struct reading *reading, const char *form, const struct backend_op *op, int missing,
 		struct bytes *ret_value);
 
@@ -62,9 +62,6 @@ int redis_scan(struct redis *store, const char *begin, struct bytes end, backend
 /* Read the answer to "stat"; false if the key has no rows. */
 bool redis_take_stat(struct backend_snapshot *snapshot, const struct reply *found,
 		     struct bytes session, struct bytes key, struct backend_key_stat *ret_stat);
-/* One of the entries of an answer to "list", which borrows from it. */
-int redis_entry_at(const struct reply *list, size_t i, uint64_t parent,
-		   struct backend_entry *ret_entry, struct backend_node *ret_node);
 
 /* What there is of a key as far as this snapshot has seen: -1, it has not. */
 int64_t snapshot_clip(const struct backend_snapshot *snapshot, struct bytes session,

@@ -122,7 +122,7 @@ int redis_server_judge(const struct redis *store, const struct redis_server *ser
 /* Wait until the log has been rewritten, which begins anew if it has failed. */
 static int rewrite(struct redis *store, struct wire *wire)
 {
-	const int64_t until = redis_now() + REWRITE_MAX_MS;
+	const int64_t until = tick_ms() + REWRITE_MAX_MS;
 	bool asked = false;
 
 	for (;;) {
@@ -145,11 +145,11 @@ static int rewrite(struct redis *store, struct wire *wire)
 			if (bytes_starts_with(reply_bytes(&info), BYTES("NOPERM")))
 				return -EACCES;
 		}
-		if (redis_now() >= until) {
+		if (tick_ms() >= until) {
 			log_error("%s cannot rewrite its log", store->place);
 			return -EIO;
 		}
-		redis_pause(REWRITE_MS);
+		tick_pause(REWRITE_MS);
 	}
 }
 

@@ -1201,10 +1201,6 @@ end
 -- Reading.
 
 --[ read ]
-local function clip(size, most)
-	return most >= 0 and math.min(size, most) or size
-end
-
 local function tail_of(g, ino)
 	look(g)
 	local mark = call('ZREVRANGEBYLEX', ORDER, '(' .. 'M' .. ino .. string.rep('\255', 9),
@@ -1380,7 +1376,7 @@ local function answer(what, lenient)
 		if g.kind == 's' then
 			return { 's', 1, from * by <= 0 and most > 0 and call('GET', g.single) or false }
 		end
-		local found, size, had = { 'l', g.size }, clip(g.size, clipped), 0
+		local found, size, had = { 'l', g.size }, clipped >= 0 and math.min(g.size, clipped) or g.size, 0
 		from = by > 0 and math.max(from, 0) or math.min(from, size - 1)
 		while from >= 0 and from < size and #found - 2 < most and had < bytes do
 			local count = math.min(64, by > 0 and size - from or from + 1, most - (#found - 2))

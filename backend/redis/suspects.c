@@ -68,7 +68,7 @@ int suspects_tell(struct suspects *suspects, struct bytes key)
 	if (!suspect)
 		return -ENOMEM;
 	if (!suspect->first)
-		suspect->first = redis_now();
+		suspect->first = tick_ms();
 	suspect->due = 0;
 	return 0;
 }
@@ -87,14 +87,14 @@ int64_t suspects_due(const struct suspects *suspects)
 static void note_hash(struct redis *store, uint64_t hash)
 {
 	store->own[hash % REDIS_OWN].key = hash;
-	store->own[hash % REDIS_OWN].at = redis_now();
+	store->own[hash % REDIS_OWN].at = tick_ms();
 }
 
 /* The list has the key's hash with a suffix. */
 void redis_note_own(struct redis *store, uint64_t key)
 {
 	note_hash(store, key);
-	note_hash(store, call_hash_on(key, BYTES(":list")));
+	note_hash(store, bytes_hash(key, BYTES(":list")));
 }
 
 /* The hash of a session and a key is that of both with a colon between them, as in Redis. */
@@ -109,7 +109,7 @@ static bool is_own(const struct redis *store, struct bytes key)
 				      0;
 
 	return colon && store->own[hash % REDIS_OWN].key == hash &&
-	       store->own[hash % REDIS_OWN].at + QUIET_MS > redis_now();
+	       store->own[hash % REDIS_OWN].at + QUIET_MS > tick_ms();
 }
 
 /* What has been found changed by a call of the script with these words: how many keys. */
@@ -157,9 +157,9 @@ int suspects_check(struct suspects *suspects, struct redis *store, int64_t now)
 	if (suspects->quick_until <= now && quick.count > 2)
 		suspects->quick_until = now + PAUSE_MS;
 	found = ask_found(store, &quick);
-	began = redis_now();
+	began = tick_ms();
 	changed = ask_found(store, &whole);
-	suspects->rest_until = redis_now() + (redis_now() - began) * COST;
+	suspects->rest_until = tick_ms() + (tick_ms() - began) * COST;
 	return found < 0 ? found : changed < 0 ? changed : found + changed;
 }
 

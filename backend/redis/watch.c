@@ -39,17 +39,17 @@ struct watch {
 
 static void stir(struct redis *store)
 {
-	pthread_mutex_lock(&store->state.lock);
+	WITH_MUTEX(&store->state.lock);
+
 	store->state.stirred = true;
 	pthread_cond_broadcast(&store->state.moved);
-	pthread_mutex_unlock(&store->state.lock);
 }
 
 /* Ask for what has to be granted. */
 #define ASK(wire, reply, ...)                                                                      \
 	({                                                                                         \
 		int asked_ =                                                                       \
-			wire_ask_str((wire), redis_now() + ANSWER_MS, (reply), __VA_ARGS__, NULL); \
+			wire_ask_str((wire), tick_ms() + ANSWER_MS, (reply), __VA_ARGS__, NULL);   \
 		asked_ < 0 ? asked_ : (reply)->type == REPLY_ERROR ? -EACCES : 0;                  \
 	})
 
@@ -69,10 +69,10 @@ static int track(struct watch *watch)
 	_cleanup_(freep) char *beats = str_printf("%s:hb", store->ours);
 	_cleanup_(reply_done) struct reply id = { 0 }, reply = { 0 }, subscribed = { 0 };
 	char number[24];
-	int r = redis_connect(store, redis_now() + ANSWER_MS, &watch->told, NULL);
+	int r = redis_connect(store, tick_ms() + ANSWER_MS, &watch->told, NULL);
 
 	if (r == 0)
-		r = redis_connect(store, redis_now() + ANSWER_MS, &watch->asks, NULL);
+		r = redis_connect(store, tick_ms() + ANSWER_MS, &watch->asks, NULL);
 	if (r == 0)
 		r = ASK(watch->told, &id, "CLIENT", "ID");
 	if (r < 0 || !beats)
@@ -82,7 +82,7 @@ static int track(struct watch *watch)
 	if (r == 0)
 		r = ASK(watch->asks, &reply, "CLIENT", "TRACKING", "ON", "REDIRECT", number,
 			"BCAST", "PREFIX", store->prefix, "PREFIX", beats);
-	watch->hears_at = redis_now();
+	watch->hears_at = tick_ms();
 	return r;
 }
 
@@ -96,7 +96,7 @@ static int hear(struct watch *watch)
 		_cleanup_(reply_done) struct reply message = { 0 };
 		const struct reply *keys;
 
-		r = wire_read(watch->told, redis_now() + ANSWER_MS, &message);
+		r = wire_read(watch->told, tick_ms() + ANSWER_MS, &message);
 		keys = reply_at(&message, 2);
 		if (r == 0 && keys->type != REPLY_LIST) {
 			watch->sweeps = watch->anew = true; /* all keys have gone */
@@ -106,7 +106,7 @@ static int hear(struct watch *watch)
 			const struct bytes key = reply_bytes(reply_at(keys, i));
 
 			if (bytes_starts_with(key, bytes_str(store->ours)))
-				watch->hears_at = redis_now();
+				watch->hears_at = tick_ms();
 			else
 				r = suspects_tell(&watch->suspects, key);
 		}
@@ -122,7 +122,7 @@ static int beat_tracking(struct watch *watch)
 	_cleanup_(freep) char *key =
 		str_printf("%s:hb:%llu", store->ours, (unsigned long long)store->number);
 
-	if (redis_now() - watch->hears_at > BEAT_MS + TOLD_MS)
+	if (tick_ms() - watch->hears_at > BEAT_MS + TOLD_MS)
 		return -ENOTCONN;
 	return key ? ASK(watch->asks, &reply, "SET", key, "", "EX", "60") : -ENOMEM;
 }
@@ -146,7 +146,7 @@ static int ask_notes(struct watch *watch)
 		words_str(&words, texts[i]);
 	words_str(&words, last);
 	r = words_command(&all, 1, &command);
-	return r < 0 ? r : wire_send(watch->feed, buf_bytes(&command), redis_now() + ANSWER_MS);
+	return r < 0 ? r : wire_send(watch->feed, buf_bytes(&command), tick_ms() + ANSWER_MS);
 }
 
 static int hear_notes(struct watch *watch)
@@ -154,7 +154,7 @@ static int hear_notes(struct watch *watch)
 	_cleanup_(reply_done) struct reply reply = { 0 };
 	const struct reply *entries;
 	bool others = false;
-	int r = wire_read(watch->feed, redis_now() + ANSWER_MS, &reply);
+	int r = wire_read(watch->feed, tick_ms() + ANSWER_MS, &reply);
 
 	if (r < 0 || reply.type == REPLY_ERROR)
 		return r < 0 ? r : -EACCES;
@@ -168,7 +168,7 @@ static int hear_notes(struct watch *watch)
 	}
 	if (others)
 		stir(watch->store);
-	watch->ask_at = redis_now() + NOTES_MS;
+	watch->ask_at = tick_ms() + NOTES_MS;
 	return 0;
 }
 
@@ -181,7 +181,7 @@ static void drop_feed(struct watch *watch)
 
 static int connect_feed(struct watch *watch)
 {
-	int r = redis_connect(watch->store, redis_now() + ANSWER_MS, &watch->feed, NULL);
+	int r = redis_connect(watch->store, tick_ms() + ANSWER_MS, &watch->feed, NULL);
 
 	watch->n = MIN(watch->n, (uint64_t)watch->store->state.known);
 	if (r == 0)
@@ -200,7 +200,7 @@ static int beat(struct watch *watch, int64_t now)
 
 	if (r == -EOWNERDEAD)
 		r = redis_rejoin(store, store->number);
-	now = redis_now();
+	now = tick_ms();
 	if (r < 0 || now - watch->beat_at > REDIS_LEASE_MS / 2)
 		watch->steady = now;
 	if (r < 0)
@@ -256,8 +256,8 @@ static void pass(struct watch *watch, int64_t now)
 	}
 	if (watch->told && watch->sweeps && tracks)
 		compare_all(watch);
-	if (suspects_due(&watch->suspects) <= redis_now() && tracks) {
-		r = suspects_check(&watch->suspects, watch->store, redis_now());
+	if (suspects_due(&watch->suspects) <= tick_ms() && tracks) {
+		r = suspects_check(&watch->suspects, watch->store, tick_ms());
 		if (r > 0)
 			stir(watch->store);
 		if (r < 0)
@@ -273,13 +273,13 @@ static void *run(void *arg)
 	struct redis *store = arg;
 	struct watch watch = { .store = store,
 			       .n = store->state.seen,
-			       .beat_at = redis_now(),
-			       .steady = redis_now(),
+			       .beat_at = tick_ms(),
+			       .steady = tick_ms(),
 			       .sweeps = store->watch.first };
 	uint64_t count;
 
 	while (!store->watch.stop) {
-		int64_t now = redis_now();
+		int64_t now = tick_ms();
 		int64_t next = MIN(watch.beat_at + BEAT_MS, suspects_due(&watch.suspects));
 		struct pollfd fds[3] = { { .fd = store->watch.wake, .events = POLLIN } };
 
@@ -290,7 +290,7 @@ static void *run(void *arg)
 			next = MIN(next, watch.ask_at);
 		fds[1] = (struct pollfd){ watch.feed ? wire_fd(watch.feed) : -1, POLLIN, 0 };
 		fds[2] = (struct pollfd){ watch.told ? wire_fd(watch.told) : -1, POLLIN, 0 };
-		if (poll(fds, ARRAY_SIZE(fds), (int)MAX(next - redis_now(), 0)) > 0) {
+		if (poll(fds, ARRAY_SIZE(fds), (int)MAX(next - tick_ms(), 0)) > 0) {
 			if (fds[0].revents && read(store->watch.wake, &count, sizeof(count)) < 0)
 				break;
 			if (fds[1].revents && hear_notes(&watch) < 0)
@@ -298,10 +298,10 @@ static void *run(void *arg)
 			if (fds[2].revents && hear(&watch) < 0)
 				untrack(&watch);
 		}
-		if (watch.feed && watch.ask_at && watch.ask_at <= redis_now() &&
+		if (watch.feed && watch.ask_at && watch.ask_at <= tick_ms() &&
 		    ask_notes(&watch) < 0)
 			drop_feed(&watch);
-		pass(&watch, redis_now());
+		pass(&watch, tick_ms());
 	}
 	wire_free(watch.feed);
 	wire_free(watch.asks);
@@ -362,9 +362,8 @@ int redis_change_wait(struct backend *backend, int timeout_ms)
 void redis_wake(struct backend *backend)
 {
 	struct redis *store = redis_of(backend);
+	WITH_MUTEX(&store->state.lock);
 
-	pthread_mutex_lock(&store->state.lock);
 	store->state.waking = true;
 	pthread_cond_broadcast(&store->state.moved);
-	pthread_mutex_unlock(&store->state.lock);
 }

@@ -16,7 +16,6 @@
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <sys/un.h>
-#include <time.h>
 
 #include "backend/base/cleanup.h"
 #include "backend/base/descriptor.h"
@@ -36,19 +35,6 @@ struct wire {
 	struct buf in;
 	size_t at; /* so far it was taken */
 };
-
-int64_t redis_now(void)
-{
-	struct timespec time;
-
-	clock_gettime(CLOCK_MONOTONIC, &time);
-	return (int64_t)time.tv_sec * 1000 + time.tv_nsec / 1000000;
-}
-
-void redis_pause(int milliseconds)
-{
-	poll(NULL, 0, milliseconds);
-}
 
 void wire_free(struct wire *wire)
 {
@@ -81,7 +67,7 @@ bool wire_has(const struct wire *wire)
 static int wire_wait(const struct wire *wire, short events, int64_t until)
 {
 	struct pollfd fd = { .fd = wire->fd, .events = events };
-	int64_t left = until - redis_now();
+	int64_t left = until - tick_ms();
 	int r = poll(&fd, 1, (int)(left < 0 ? 0 : MIN(left, INT64_C(86400000))));
 
 	return r > 0 || (r < 0 && errno == EINTR) ? 0 : -ENOTCONN;
@@ -218,7 +204,7 @@ struct bytes reply_bytes(const struct reply *reply)
 {
 	if (reply->type != REPLY_TEXT && reply->type != REPLY_ERROR)
 		return (struct bytes){ 0 };
-	return bytes_make(reply->text.data ? reply->text.data : "", reply->text.size);
+	return buf_given(&reply->text);
 }
 
 int64_t reply_number(const struct reply *reply)

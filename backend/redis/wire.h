@@ -5,13 +5,14 @@
 /*
  * A connection to a server, and the protocol on it: RESP2, whole commands out, whole replies in.
  *
- * A connection is used by one thread at a time.  Each call ends by a moment of redis_now(); after
+ * A connection is used by one thread at a time.  Each call ends by a moment of tick_ms(); after
  * any error the connection is of no use any more: -ENOTCONN when it was lost or the time was over.
  */
 
 #include <stdint.h>
 
 #include "backend/base/buf.h"
+#include "backend/base/tick.h"
 #include "backend/url/url.h"
 
 struct wire;
@@ -32,10 +33,6 @@ struct words {
 	size_t count;
 	int error; /* a failed allocation is remembered */
 };
-
-/* Milliseconds of a clock that never jumps. */
-int64_t redis_now(void);
-void redis_pause(int milliseconds);
 
 /* Load what TLS loads when it is first used. */
 int wire_prepare(const struct url *url, char **ret_why);

@@ -11,6 +11,7 @@
 #include "backend/base/array.h"
 #include "backend/base/buf.h"
 #include "backend/base/cleanup.h"
+#include "backend/base/thread.h"
 
 static struct {
 	pthread_mutex_t lock;
@@ -81,14 +82,13 @@ int plugins_find(const char *scheme, const struct plugin **ret_plugin, char **re
 {
 	size_t i = 0;
 	int r = 0;
+	WITH_MUTEX(&loaded.lock);
 
-	pthread_mutex_lock(&loaded.lock);
 	while (i < loaded.count && strcmp(loaded.items[i].scheme, scheme) != 0)
 		i++;
 	if (i < loaded.count)
 		*ret_plugin = loaded.items[i].plugin;
 	else
 		r = load_new(scheme, ret_plugin, ret_why);
-	pthread_mutex_unlock(&loaded.lock);
 	return r;
 }

@@ -91,50 +91,15 @@ static const struct recipe singles[BACKEND_OP_TYPES] = {
 	[BACKEND_KEY_SHOW] = { { SQL_SINGLE_SHOW, SQL_KEY_SHOWN }, 2, "ski", true, NULL },
 };
 
-/* What is there has to have bytes, be it none of them. */
-static struct bytes present(struct bytes bytes)
-{
-	return bytes.data ? bytes : BYTES("");
-}
-
-static struct sql_value value_of(char letter, const struct backend_op *op)
-{
-	const struct op_field *field = op_fields;
-	const void *at;
-
-	while (field->letter != letter)
-		field++;
-	at = (const char *)op + field->offset;
-	switch (field->as) {
-	case AS_TEXT:
-		return sql_text(present(*(const struct bytes *)at));
-	case AS_BLOB:
-		return sql_blob(present(*(const struct bytes *)at));
-	case AS_TIME:
-		return sql_time(*(const int64_t *)at);
-	case AS_SIGNED:
-		return sql_number(*(const int64_t *)at);
-	case AS_UNSIGNED:
-		break;
-	}
-	return sql_id(*(const uint64_t *)at);
-}
-
 /* Rows that are added now come with what the transaction keeps. */
-static size_t at_moment(const struct sql_packet *packet, struct sql_value *values, size_t count)
+static size_t values_of(const struct sql_packet *packet, const char *fields,
+			const struct backend_op *op, struct sql_value *values)
 {
+	const size_t count = op_values(fields, op, values);
+
 	for (size_t i = 0; packet->moment && i < count; i++)
 		if (values[i].is == SQL_TIME && !values[i].number)
 			values[i] = sql_kept_at();
-	return count;
-}
-
-static size_t values_of(const char *letters, const struct backend_op *op, struct sql_value *values)
-{
-	size_t count = 0;
-
-	for (; letters[count]; count++)
-		values[count] = value_of(letters[count], op);
 	return count;
 }
 
@@ -143,7 +108,7 @@ static void apply_recipe(struct sql_packet *packet, const struct recipe *recipe,
 {
 	const int64_t most = packet->store->version_most - 1;
 	struct sql_value values[10];
-	size_t count = at_moment(packet, values, values_of(recipe->fields, op, values));
+	size_t count = values_of(packet, recipe->fields, op, values);
 
 	values[count++] = sql_number(op->version > most ? 1 : op->version);
 	values[count++] = sql_number(most);
@@ -154,18 +119,17 @@ static void apply_recipe(struct sql_packet *packet, const struct recipe *recipe,
 static int apply_shift(struct sql_packet *packet, const struct backend_op *op,
 		       struct sql_applied *applied)
 {
-	struct sql_value values[8];
-	size_t count = values_of("sk@tiq", op, values);
+	static const char fields[] = "sk@tiq";
 
 	(void)applied;
 	if (op->to)
-		packet_say(packet, -EFBIG, op->to > 0 ? SQL_ROWS_UP : SQL_ROWS_DOWN, values, count);
+		packet_say_op(packet, -EFBIG, op->to > 0 ? SQL_ROWS_UP : SQL_ROWS_DOWN, fields, op);
 	if (op->to && op->ino)
-		packet_say(packet, -EFBIG, op->to > 0 ? SQL_PIECES_UP : SQL_PIECES_DOWN, values,
-			   count);
+		packet_say_op(packet, -EFBIG, op->to > 0 ? SQL_PIECES_UP : SQL_PIECES_DOWN, fields,
+			      op);
 	if (op->ino)
-		packet_say(packet, -EFBIG, op->seq > 0 ? SQL_MARKS_UP : SQL_MARKS_DOWN, values,
-			   count);
+		packet_say_op(packet, -EFBIG, op->seq > 0 ? SQL_MARKS_UP : SQL_MARKS_DOWN, fields,
+			      op);
 	return 0;
 }
 
@@ -212,7 +176,8 @@ static int apply_guard(struct sql_packet *packet, const struct backend_op *op,
 	if (op->session.data) {
 		if (op->at)
 			packet_say(packet, -EEXIST, SQL_GUARD_ORPHAN,
-				   SQL_VALUES(sql_blob(op->session), sql_blob(present(op->key))));
+				   SQL_VALUES(sql_blob(op->session),
+					      sql_blob(bytes_given(op->key))));
 		return 0;
 	}
 	if (!op->ino)
@@ -271,19 +236,16 @@ static int apply_lock(struct sql_packet *packet, const struct backend_op *op,
 static int apply_setting(struct sql_packet *packet, const struct backend_op *op,
 			 struct sql_applied *applied)
 {
-	struct sql_value values[8];
-	size_t count = values_of("nd", op, values);
-
 	(void)applied;
 	if (bytes_equal(op->name, BYTES("table")))
 		return op->data.size && bytes_equal(op->data,
 						    bytes_str(packet->store->texts.layout.name)) ?
 			       0 :
 			       -EBUSY;
-	packet_say(packet, -EIO, SQL_SETTING_DELETE, values, count);
+	packet_say_op(packet, -EIO, SQL_SETTING_DELETE, "n", op);
 	if (op->data.size)
-		packet_say(packet, -EIO, SQL_SETTING_PUT, values, count);
-	packet_say(packet, -EIO, SQL_SETTING_COUNT, values, count);
+		packet_say_op(packet, -EIO, SQL_SETTING_PUT, "nd", op);
+	packet_say(packet, -EIO, SQL_SETTING_COUNT, SQL_NO_VALUES);
 	return 0;
 }
 
@@ -331,7 +293,7 @@ static int apply_rows(struct sql_packet *packet, const struct backend_op *ops, s
 		    sql_apply_check(packet->store, op) < 0)
 			break;
 		packet_say_on(packet, SQL_ROW_NEXT, values,
-			      at_moment(packet, values, values_of("sk@DCU", op, values)));
+			      values_of(packet, "sk@DCU", op, values));
 		packet->rows++;
 		packet->row_bytes += op->data.size;
 	}

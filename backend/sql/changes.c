@@ -9,6 +9,7 @@
 #include "backend/sql/slots.h"
 #include "backend/base/array.h"
 #include "backend/base/cleanup.h"
+#include "backend/base/thread.h"
 
 enum { CHANGE_ID, CHANGE_SESSION, CHANGE_KEY, CHANGE_INDEX, CHANGE_WHAT, CHANGE_COUNT, CHANGE_END };
 
@@ -74,28 +75,21 @@ struct listing {
 	void *arg;
 };
 
-/* The keys have the same order there. */
-static void take_count(struct listing *listing)
-{
-	struct gathering *gathering = &listing->gathering;
-	struct bytes columns[SQL_COLUMNS];
-
-	gathering->change.rewritten = !sql_row(listing->store, listing->counts, columns) ||
-				      !bytes_equal(columns[0], gathering->change.session) ||
-				      !bytes_equal(columns[1], gathering->change.key) ||
-				      (uint64_t)sql_int(columns[2]) != gathering->inserted;
-}
-
 static int tell(struct listing *listing)
 {
 	struct gathering *gathering = &listing->gathering;
+	struct bytes columns[SQL_COLUMNS];
 
 	if (!gathering->inserted)
 		return 0;
 	gathering->change.session = sql_present(&gathering->session);
 	gathering->change.key = sql_present(&gathering->key);
+	/* The keys have the same order there. */
 	if (needs_count(gathering))
-		take_count(listing);
+		gathering->change.rewritten = !sql_row(listing->store, listing->counts, columns) ||
+					      !bytes_equal(columns[0], gathering->change.session) ||
+					      !bytes_equal(columns[1], gathering->change.key) ||
+					      (uint64_t)sql_int(columns[2]) != gathering->inserted;
 	return listing->fn(listing->arg, &gathering->change);
 }
 
@@ -368,12 +362,11 @@ static int take_everything(struct sql *store, const struct backend_op *op,
 			   struct sql_digest *digest)
 {
 	int r = 0;
+	WITH_MUTEX(&store->everything.lock);
 
-	pthread_mutex_lock(&store->everything.lock);
 	digest->there = store->everything.stamp == op->at;
 	for (size_t i = 0; r == 0 && digest->there && i < store->everything.count; i++)
 		r = add_id(&digest->ids, &digest->count, &digest->room, store->everything.ids[i]);
-	pthread_mutex_unlock(&store->everything.lock);
 	return r;
 }
 

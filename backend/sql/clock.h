@@ -2,10 +2,16 @@
 #ifndef BACKEND_SQL_CLOCK_H
 #define BACKEND_SQL_CLOCK_H
 
-#include <stdint.h>
+#include "backend/base/tick.h"
 
-/* Of a clock that never jumps. */
-int64_t sql_milliseconds(void);
-void sql_pause(int milliseconds);
+static inline int64_t sql_milliseconds(void)
+{
+	return tick_ms();
+}
+
+static inline void sql_pause(int milliseconds)
+{
+	tick_pause(milliseconds);
+}
 
 #endif

@@ -26,7 +26,6 @@
 
 #include "backend/sql/transaction.h"
 #include "backend/sql/feed.h"
-#include "backend/sql/clock.h"
 #include "backend/sql/mounts.h"
 #include "backend/sql/schema.h"
 #include "backend/sql/slots.h"
@@ -48,11 +47,6 @@ static void rollback(struct sql *store)
 	if (store->writer.link &&
 	    sql_ask(store, store->writer.link, bytes_str("ROLLBACK"), NULL) < 0)
 		sql_disconnect(store, &store->writer.link);
-}
-
-static bool is_of_connection(int error)
-{
-	return error == -ENOTCONN || error == -ECONNREFUSED || error == -EUSERS;
 }
 
 /* The number that a question has for an answer, if it has one. */
@@ -162,14 +156,14 @@ static int commit_try(struct sql *store, struct sql_request *first, struct sql_r
 static int run_once(struct sql *store, struct sql_request *first, struct sql_request *end,
 		    struct sql_request **ret_failed)
 {
-	int64_t until = sql_milliseconds() + TURN_MS;
+	int64_t until = tick_ms() + TURN_MS;
 	struct sql_turn turn = { 0 };
 	int r, looks = 0;
 
 	for (;;) {
 		r = commit_try(store, first, end, &turn, ret_failed);
 		if (r == -ENOMSG) {
-			r = look_at_columns(store, ++looks >= TRIES || sql_milliseconds() > until);
+			r = look_at_columns(store, ++looks >= TRIES || tick_ms() > until);
 			if (r < 0)
 				return r;
 			continue;
@@ -181,21 +175,14 @@ static int run_once(struct sql *store, struct sql_request *first, struct sql_req
 		}
 		if (r != SQL_TURN_TAKEN && r != SQL_AGAIN)
 			return r;
-		if (sql_milliseconds() > until)
+		if (tick_ms() > until)
 			return -EBUSY;
 		rollback(store);
 		if (!store->writer.link)
 			return -ENOTCONN;
 		if (r == SQL_TURN_TAKEN)
-			sql_pause(2);
+			tick_pause(2);
 	}
-}
-
-static int why_not(const struct sql *store, int r)
-{
-	if (r == SQL_LANE_FAILED)
-		log_error("%s: another process has committed as this mount", store->database);
-	return r == -EDEADLK ? -EBUSY : r == SQL_LANE_FAILED ? -EIO : r;
 }
 
 /* As long as it is not the fault of the requests. */
@@ -203,7 +190,7 @@ static int run_all(struct sql *store, struct sql_request *first, struct sql_requ
 		   struct sql_request **ret_failed)
 {
 	int64_t until = MAX(sql_until(store), store->gave_up_at ? first->until : 0);
-	const int64_t begun = sql_milliseconds();
+	const int64_t begun = tick_ms();
 	_cleanup_(freep) char *why = NULL;
 	bool sent = false;
 	int r;
@@ -223,19 +210,24 @@ static int run_all(struct sql *store, struct sql_request *first, struct sql_requ
 			return r;
 		/* What keeps the server from telling what has become of what was sent is no answer
 		 * to that. */
-		if (is_of_connection(r) || (sent && store->writer.unsure)) {
+		if ((r != -EDEADLK && sql_is_passing(r)) || (sent && store->writer.unsure)) {
 			sql_disconnect(store, &store->writer.link);
 			store->writer.unsure |= sent;
 			if (r == -EROFS || sql_has_waited(until, r, begun)) {
 				sql_gave_up(store, r, why);
 				return SQL_DOUBT;
 			}
-			sql_pause(50);
+			tick_pause(50);
 		} else {
 			rollback(store);
+			if (r == SQL_LANE_FAILED) {
+				log_error("%s: another process has committed as this mount",
+					  store->database);
+				return -EIO;
+			}
 			if (r != -EDEADLK || ++tries > TRIES)
-				return why_not(store, r);
-			sql_pause(tries + (int)(random() % 8));
+				return r == -EDEADLK ? -EBUSY : r;
+			tick_pause(tries + (int)(random() % 8));
 		}
 	}
 }

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backend/sql/clock.h"
 #include "backend/base/cleanup.h"
 #include "backend/base/log.h"
 #include "backend/base/tick.h"
@@ -19,7 +18,7 @@ enum { FULL_MS = 3000 };
 
 int64_t sql_until(struct sql *store)
 {
-	int64_t now = sql_milliseconds(), gave_up = store->gave_up_at;
+	int64_t now = tick_ms(), gave_up = store->gave_up_at;
 
 	return now + (gave_up && now - gave_up < AGAIN_MS ? AGAIN_WAIT_MS :
 							    store->timeout * INT64_C(1000));
@@ -162,7 +161,7 @@ bool sql_is_passing(int error)
 
 bool sql_has_waited(int64_t until, int error, int64_t begun)
 {
-	int64_t now = sql_milliseconds();
+	int64_t now = tick_ms();
 
 	return now >= until || (error == -EUSERS && now - begun >= FULL_MS);
 }
@@ -189,8 +188,8 @@ int sql_gave_up(struct sql *store, int error, const char *why)
 		return -EIO;
 	}
 	/* One that has waited long itself. */
-	if (sql_until(store) > sql_milliseconds() + AGAIN_WAIT_MS)
-		store->gave_up_at = sql_milliseconds();
+	if (sql_until(store) > tick_ms() + AGAIN_WAIT_MS)
+		store->gave_up_at = tick_ms();
 	log_error("%s: the server was away for %u seconds: %s", store->database, store->timeout,
 		  why ? why : "it does not answer");
 	return -EIO;
@@ -217,7 +216,7 @@ static int ask_aside(struct sql *store, struct bytes statements, int64_t until,
 int sql_aside(struct sql *store, struct bytes statements, struct sql_answer **ret_answer)
 {
 	_cleanup_(freep) char *why = NULL;
-	int64_t begun = sql_milliseconds(), until = sql_until(store);
+	int64_t begun = tick_ms(), until = sql_until(store);
 	int r;
 
 	for (;;) {
@@ -228,7 +227,7 @@ int sql_aside(struct sql *store, struct bytes statements, struct sql_answer **re
 			return r;
 		if (sql_has_waited(until, r, begun))
 			return sql_gave_up(store, r, why);
-		sql_pause(100);
+		tick_pause(100);
 	}
 }
 

@@ -6,7 +6,7 @@
 
 #include "backend/sql/store.h"
 
-/* When a call that begins now gives up: a moment of sql_milliseconds(). */
+/* When a call that begins now gives up: a moment of tick_ms(). */
 int64_t sql_until(struct sql *store);
 /* *ret_why, which may be NULL, is exchanged when there is something to say. */
 int sql_connect(struct sql *store, bool writer, int64_t until, struct sql_link **ret_link,
@@ -59,10 +59,5 @@ int sql_need_row(const struct sql *store, struct sql_answer *answer,
 int64_t sql_int(struct bytes column);
 /* Of seconds with a fraction: nanoseconds. */
 int64_t sql_moment(struct bytes column);
-
-#define SQL_VALUES(...)                                                                            \
-	(const struct sql_value[]){ __VA_ARGS__ },                                                 \
-		sizeof((const struct sql_value[]){ __VA_ARGS__ }) / sizeof(struct sql_value)
-#define SQL_NO_VALUES NULL, 0
 
 #endif

@@ -2,10 +2,11 @@
 #include "backend/sql/cursor.h"
 
 #include <errno.h>
+#include <string.h>
 
-#include "backend/sql/clock.h"
 #include "backend/sql/mounts.h"
 #include "backend/base/cleanup.h"
+#include "backend/base/tick.h"
 
 enum { FIRST_PAGE = 64, PAGE_GROWS = 16, PAGE_LEAST = 16, PAGE_MOST = 8192, PAGE_BYTES = 4 << 20 };
 
@@ -85,7 +86,7 @@ int sql_snapshot_ask(struct backend_snapshot *snapshot, struct bytes statements,
 {
 	struct sql *store = snapshot->store;
 	_cleanup_(freep) char *why = NULL;
-	int64_t begun = sql_milliseconds(), until = sql_until(store);
+	int64_t begun = tick_ms(), until = sql_until(store);
 	bool fresh = !snapshot->link;
 	int r;
 
@@ -110,7 +111,7 @@ int sql_snapshot_ask(struct backend_snapshot *snapshot, struct bytes statements,
 		snapshot->error = 0;
 		snapshot->open = false;
 		if (fresh)
-			sql_pause(50);
+			tick_pause(50);
 		fresh = true;
 	}
 }
@@ -153,7 +154,7 @@ int sql_cursor_end(struct sql_cursor *cursor)
 	return MIN(cursor->r, 0);
 }
 
-bool sql_cursor_rising(const struct bytes *columns, struct sql_value *values)
+bool sql_pages_rising(const struct bytes *columns, struct sql_value *values)
 {
 	int64_t last = sql_int(columns[0]);
 
@@ -161,12 +162,20 @@ bool sql_cursor_rising(const struct bytes *columns, struct sql_value *values)
 	return last < INT64_MAX;
 }
 
-bool sql_cursor_falling(const struct bytes *columns, struct sql_value *values)
+bool sql_pages_falling(const struct bytes *columns, struct sql_value *values)
 {
 	int64_t last = sql_int(columns[0]);
 
 	values[0] = sql_number(last - (last > INT64_MIN));
 	return last > INT64_MIN;
+}
+
+int sql_pages_timed(const struct sql_pages *pages, const struct bytes *columns)
+{
+	return pages->timed(pages->arg, sql_int(columns[0]),
+			    (struct backend_times){ sql_moment(columns[2]),
+						    sql_moment(columns[3]) },
+			    columns[1]);
 }
 
 static uint64_t bytes_in(const struct bytes *columns)
@@ -187,23 +196,26 @@ static uint64_t next_limit(uint64_t limit, uint64_t rows, uint64_t bytes)
 	return MAX((uint64_t)PAGE_LEAST, fit);
 }
 
-int sql_cursor_pages(struct backend_snapshot *snapshot, struct sql_pages *pages)
+int sql_pages_read(struct backend_snapshot *snapshot, const struct sql_pages *pages,
+		   const struct sql_value *values, size_t count)
 {
 	uint64_t limit = FIRST_PAGE, rows, bytes, most = pages->most ? pages->most : UINT64_MAX;
+	struct sql_value now[6];
 	struct sql_cursor cursor;
 	bool more = true;
 	int r = 0;
 
+	memcpy(now, values, count * sizeof(*values));
 	while (r == 0 && more && most) {
 		limit = MIN(limit, most);
-		pages->values[2] = sql_id(limit);
-		cursor = sql_cursor_open(snapshot, pages->text, pages->values, pages->count);
+		now[2] = sql_id(limit);
+		cursor = sql_cursor_open(snapshot, pages->text, now, count);
 		rows = bytes = 0;
 		while (sql_cursor_next(&cursor)) {
 			rows++;
 			bytes += bytes_in(cursor.columns);
-			more = pages->next(cursor.columns, pages->values);
-			cursor.r = pages->fn(pages->arg, cursor.columns);
+			more = (pages->next ? pages->next : sql_pages_rising)(cursor.columns, now);
+			cursor.r = pages->row(pages, cursor.columns);
 		}
 		most -= rows;
 		more = more && rows == limit && !cursor.r;

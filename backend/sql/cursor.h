@@ -7,7 +7,7 @@
  *
  * An answer is read as a whole before anything of it is handed out, so a callback may ask in the
  * same snapshot.  Long answers are asked for in pages: values ?1 (and ?2) say where one begins,
- * and ?3 how many rows it has at the most.
+ * and ?3, which is filled in, how many rows it has at the most.
  */
 
 #include "backend/sql/conn.h"
@@ -36,25 +36,41 @@ int sql_snapshot_ask(struct backend_snapshot *snapshot, struct bytes statements,
 		     struct sql_answer **ret_answers, size_t count);
 int sql_snapshot_begin_now(struct backend_snapshot *snapshot);
 
+struct sql_pages;
+
 /* Where the next page begins: sets values[0] and [1] by the last row of one; false: there is
  * nothing behind it. */
-typedef bool sql_cursor_next_fn(const struct bytes *columns, struct sql_value *values);
+typedef bool sql_pages_next_fn(const struct bytes *columns, struct sql_value *values);
 /* Hand a row over; as a callback of backend.h. */
-typedef int sql_cursor_row_fn(void *arg, const struct bytes *columns);
+typedef int sql_pages_row_fn(const struct sql_pages *pages, const struct bytes *columns);
 
-bool sql_cursor_rising(const struct bytes *columns, struct sql_value *values);
-bool sql_cursor_falling(const struct bytes *columns, struct sql_value *values);
+bool sql_pages_rising(const struct bytes *columns, struct sql_value *values);
+bool sql_pages_falling(const struct bytes *columns, struct sql_value *values);
+int sql_pages_timed(const struct sql_pages *pages, const struct bytes *columns);
 
 struct sql_pages {
 	enum sql_text text;
-	struct sql_value values[6];
-	size_t count;  /* of these */
-	uint64_t most; /* rows of all pages; 0: any */
-	sql_cursor_next_fn *next;
-	sql_cursor_row_fn *fn;
+	uint64_t most;		 /* rows of all pages; 0: any */
+	sql_pages_next_fn *next; /* NULL: sql_pages_rising */
+	sql_pages_row_fn *row;
+	/* What that calls. */
+	union {
+		backend_node_fn *node;
+		backend_entry_fn *entry;
+		backend_chunk_fn *chunk;
+		backend_chunk_size_fn *size;
+		backend_piece_fn *piece;
+		backend_row_time_fn *timed;
+	};
 	void *arg;
+	uint64_t parent;
+	struct sql *store;
 };
 
-int sql_cursor_pages(struct backend_snapshot *snapshot, struct sql_pages *pages);
+/* Its first values: where the first page begins. */
+#define SQL_PAGE(first, second) sql_number(first), sql_number(second), sql_number(0)
+
+int sql_pages_read(struct backend_snapshot *snapshot, const struct sql_pages *pages,
+		   const struct sql_value *values, size_t count);
 
 #endif

@@ -91,7 +91,7 @@ struct sql_driver {
 	/* *ret_why as in backend_open(); until: see below. */
 	int (*open)(const struct url *url, int64_t until, struct sql_link **ret_link,
 		    char **ret_why);
-	/* Waiting for the server ends at this moment of sql_milliseconds(), with -ENOTCONN; 0: when
+	/* Waiting for the server ends at this moment of tick_ms(), with -ENOTCONN; 0: when
 	 * the server has been silent for the timeout of the URL. */
 	void (*until)(struct sql_link *link, int64_t until);
 	void (*close)(struct sql_link *link);

@@ -4,6 +4,7 @@
 #include <inttypes.h>
 
 #include "backend/base/cleanup.h"
+#include "backend/base/thread.h"
 
 static unsigned count_uses(const struct feed_gates *gates, unsigned use)
 {
@@ -55,12 +56,9 @@ static int say_used(struct buf *words, const struct feed_gates *gates, unsigned 
 /* That a stamp is of a transaction of which this mount knows nothing. */
 static int say_unread(struct sql *store, struct buf *words, const char *mount, const char *number)
 {
-	int r;
+	WITH_MUTEX(&store->state.lock);
 
-	pthread_mutex_lock(&store->state.lock);
-	r = sql_lanes_say(words, &store->state.seen, mount, number);
-	pthread_mutex_unlock(&store->state.lock);
-	return r;
+	return sql_lanes_say(words, &store->state.seen, mount, number);
 }
 
 /* That something has changed of which it knows nothing. */

@@ -13,17 +13,14 @@
 #include <stdlib.h>
 
 #include "backend/sql/feed.h"
-#include "backend/base/cleanup.h"
+#include "backend/base/thread.h"
 
 /* Whether there are notes of other mounts that the model has not digested. */
 static bool others_wait(struct sql *store)
 {
-	bool waiting;
+	WITH_MUTEX(&store->state.lock);
 
-	pthread_mutex_lock(&store->state.lock);
-	waiting = store->state.waiting.any;
-	pthread_mutex_unlock(&store->state.lock);
-	return waiting;
+	return store->state.waiting.any;
 }
 
 bool transaction_needs_before(struct transaction *transaction)
@@ -95,37 +92,25 @@ static void say_triggers(struct transaction *transaction)
 	store->writer.silent = !loud;
 }
 
-/* What of the transactions of others is known decides what it is checked for. */
-static void begin(struct transaction *transaction)
+/* What of the transactions of others is known decides what it is checked for.  The epoch as of
+ * then. */
+static uint64_t begin(struct transaction *transaction)
 {
 	struct sql *store = transaction->store;
+	WITH_MUTEX(&store->state.lock);
 
-	pthread_mutex_lock(&store->state.lock);
 	transaction->applied.number = store->writer.lane + 1;
 	transaction->applied.shared = !store->guest && !store->state.alone;
-	pthread_mutex_unlock(&store->state.lock);
 	store->writer.placed = false;
+	return store->state.epoch;
 }
 
 /* Whether another mount was seen to have the turn: then this one asks before it goes on. */
 static bool others_turn(struct sql *store)
 {
-	bool others;
+	WITH_MUTEX(&store->state.lock);
 
-	pthread_mutex_lock(&store->state.lock);
-	others = store->state.turn && store->state.turn != store->number;
-	pthread_mutex_unlock(&store->state.lock);
-	return others;
-}
-
-static uint64_t epoch_of(struct sql *store)
-{
-	uint64_t epoch;
-
-	pthread_mutex_lock(&store->state.lock);
-	epoch = store->state.epoch;
-	pthread_mutex_unlock(&store->state.lock);
-	return epoch;
+	return store->state.turn && store->state.turn != store->number;
 }
 
 int transaction_say_head(struct transaction *transaction,
@@ -133,10 +118,9 @@ int transaction_say_head(struct transaction *transaction,
 {
 	struct sql *store = transaction->store;
 	struct sql_packet *packet = &transaction->packet;
-	const uint64_t epoch = epoch_of(store);
+	const uint64_t epoch = begin(transaction);
 	int r = 0;
 
-	begin(transaction);
 	if (transaction->applied.shared && others_turn(store))
 		return SQL_NOTE_FAILED;
 	/* What other programs have changed must be known. */
@@ -167,7 +151,6 @@ int transaction_enter(struct transaction *transaction, const struct backend_batc
 {
 	struct sql *store = transaction->store;
 	struct sql_state state = { 0 };
-	bool alone;
 	int r = 0;
 
 	begin(transaction);
@@ -192,11 +175,8 @@ int transaction_enter(struct transaction *transaction, const struct backend_batc
 		return r;
 	if (sql_mounts_lost(store))
 		return SQL_LOST;
-	pthread_mutex_lock(&store->state.lock);
-	alone = store->state.alone;
-	pthread_mutex_unlock(&store->state.lock);
 	/* What is to be locked depends on that. */
-	if (!store->guest && alone == transaction->applied.shared)
+	if (!store->guest && sql_mounts_alone(store) == transaction->applied.shared)
 		return SQL_AGAIN;
 	if (state.turn && state.turn != store->number && !sql_turn_is_idle(turn, &state))
 		return SQL_TURN_TAKEN;

@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backend/sql/clock.h"
 #include "backend/sql/conn.h"
 #include "backend/sql/schema.h"
 #include "backend/sql/sql.h"

@@ -3,7 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backend/sql/clock.h"
 #include "backend/sql/conn.h"
 #include "backend/sql/mounts.h"
 #include "backend/sql/schema.h"
@@ -14,6 +13,7 @@
 #include "backend/url/url.h"
 #include "backend/base/cleanup.h"
 #include "backend/base/log.h"
+#include "backend/base/tick.h"
 
 enum { SECOND_MS = 5000 };
 
@@ -131,19 +131,6 @@ static const struct backend_ops sql_ops = {
 #undef READ_ROWS
 /* clang-format on */
 
-static void init_conditions(struct sql *store)
-{
-	pthread_condattr_t clock;
-
-	pthread_condattr_init(&clock);
-	pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
-	pthread_cond_init(&store->queue.moved, &clock);
-	pthread_cond_init(&store->queue.came, &clock);
-	pthread_cond_init(&store->state.moved, &clock);
-	pthread_cond_init(&store->watch.stopped, &clock);
-	pthread_condattr_destroy(&clock);
-}
-
 static struct sql *new_store(const struct sql_driver *driver, const struct url *url,
 			     const struct backend_options *options)
 {
@@ -169,7 +156,10 @@ static struct sql *new_store(const struct sql_driver *driver, const struct url *
 	pthread_mutex_init(&store->aside.lock, NULL);
 	pthread_mutex_init(&store->watch.lock, NULL);
 	pthread_mutex_init(&store->everything.lock, NULL);
-	init_conditions(store);
+	tick_cond_init(&store->queue.moved);
+	tick_cond_init(&store->queue.came);
+	tick_cond_init(&store->state.moved);
+	tick_cond_init(&store->watch.stopped);
 	store->database = str_printf("%s", url->database ? url->database : "the database");
 	store->url = calloc(1, sizeof(*store->url));
 	if (options->owner)
@@ -210,7 +200,7 @@ static int connect_second(struct sql *store, int64_t took, char **ret_why)
 {
 	_cleanup_(freep) char *why = NULL;
 	int64_t until = MIN(SECOND_MS + 4 * took, store->timeout * INT64_C(1000));
-	int r = sql_connect(store, true, sql_milliseconds() + until, &store->watch.link, &why);
+	int r = sql_connect(store, true, tick_ms() + until, &store->watch.link, &why);
 
 	if (!sql_is_passing(r))
 		return r;
@@ -225,12 +215,12 @@ static int connect_and_join(struct sql *store, const struct backend_options *opt
 {
 	const struct sql_driver *driver = store->texts.driver;
 	_cleanup_(freep) char *careless = NULL;
-	const int64_t begun = sql_milliseconds();
+	const int64_t begun = tick_ms();
 	int64_t took;
 	uint64_t packet;
 	int r = sql_connect(store, true, sql_until(store), &store->writer.link, ret_why);
 
-	took = sql_milliseconds() - begun;
+	took = tick_ms() - begun;
 	if (r == 0)
 		r = judge_server(store, &careless, ret_why);
 	if (r == 0)

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "backend/fields.h"
 #include "backend/sql/packet.h"
 #include "backend/base/array.h"
 #include "backend/base/cleanup.h"
@@ -28,6 +29,14 @@ void packet_say(struct sql_packet *packet, int guard, enum sql_text text,
 	add_statement(packet, guard);
 	if (packet->r == 0)
 		packet->r = sql_say(&packet->text, &packet->store->texts, text, values, count);
+}
+
+void packet_say_op(struct sql_packet *packet, int guard, enum sql_text text, const char *fields,
+		   const struct backend_op *op)
+{
+	struct sql_value values[12];
+
+	packet_say(packet, guard, text, values, op_values(fields, op, values));
 }
 
 void packet_say_plain(struct sql_packet *packet, const char *text)

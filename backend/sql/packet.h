@@ -39,6 +39,9 @@ void packet_done(struct sql_packet *packet);
 /* Append a statement. */
 void packet_say(struct sql_packet *packet, int guard, enum sql_text text,
 		const struct sql_value *values, size_t count);
+/* With fields of an operation, a letter each (backend/fields.h). */
+void packet_say_op(struct sql_packet *packet, int guard, enum sql_text text, const char *fields,
+		   const struct backend_op *op);
 void packet_say_plain(struct sql_packet *packet, const char *text);
 /* Append to the last one. */
 void packet_say_on(struct sql_packet *packet, enum sql_text text, const struct sql_value *values,

@@ -9,23 +9,16 @@
 #include "backend/sql/past.h"
 
 #include <errno.h>
-#include <unistd.h>
 
 #include "backend/base/cleanup.h"
 #include "backend/sql/cursor.h"
 #include "backend/sql/read.h"
 #include "backend/sql/slots.h"
 
-static struct bytes given(struct bytes bytes)
-{
-	return bytes.data ? bytes : BYTES("");
-}
-
-/* In microseconds, as rows have it. */
-static struct sql_value fine(int64_t time)
-{
-	return sql_number(time / 1000);
-}
+/* Rows from one to another, and what statements that keep them say of them (texts-past.h). */
+#define ROWS "sk@txyPf"
+/* A note: which is in parent. */
+#define NOTE "0xyp@tP"
 
 /* One time for all that a transaction keeps. */
 static void say_moment(struct sql_packet *packet, struct sql_applied *applied)
@@ -64,60 +57,30 @@ void sql_past_begin(struct sql_packet *packet, const struct backend_op *ops, siz
 			say_moment(packet, applied);
 }
 
-static void say_keep(struct sql_packet *packet, enum sql_text text, const struct backend_op *op,
-		     struct sql_value more)
-{
-	packet_say(packet, -EIO, text,
-		   SQL_VALUES(sql_text(given(op->session)), sql_text(given(op->key)),
-			      sql_number(op->at), sql_number(op->to), sql_blob(given(op->session)),
-			      sql_blob(given(op->key)), sql_number(getpid()), more));
-}
-
-static void say_note(struct sql_packet *packet, const struct backend_op *op,
-		     enum backend_past_what what, int64_t index, int64_t last)
-{
-	packet_say(packet, -EIO, SQL_PAST_NOTE,
-		   SQL_VALUES(sql_id(0), sql_blob(given(op->session)), sql_blob(given(op->key)),
-			      sql_number(what), sql_number(index), sql_number(last),
-			      sql_number(getpid())));
-}
-
 static void say_move(struct sql_packet *packet, const struct backend_op *op)
 {
-	struct backend_op to = {
+	const struct backend_op to = {
 		.session = op->session_to, .key = op->key_to, .at = INT64_MIN, .to = INT64_MAX
 	};
-	const struct sql_value values[] = {
-		sql_id(0),
-		sql_blob(given(op->session)),
-		sql_blob(given(op->key)),
-		sql_blob(given(op->session_to)),
-		sql_blob(given(op->key_to)),
-		sql_number(getpid()),
-	};
+	const struct backend_op from = { .session = op->session, .key = op->key, .at = INT64_MAX };
 
 	if (bytes_equal(op->session, op->session_to) && bytes_equal(op->key, op->key_to))
 		return;
-	say_keep(packet, SQL_PAST_KEEP, &to, sql_number(0));
-	packet_say(packet, -EIO, SQL_PAST_COMES, values, ARRAY_SIZE(values));
-	packet_say(packet, -EIO, SQL_PAST_MOVE, values, ARRAY_SIZE(values));
-	packet_say(packet, -EIO, SQL_PAST_FORGET,
-		   SQL_VALUES(values[0], values[1], values[2], sql_number(INT64_MAX)));
+	packet_say_op(packet, -EIO, SQL_PAST_KEEP, ROWS, &to);
+	packet_say_op(packet, -EIO, SQL_PAST_COMES, "0xyXYP", op);
+	packet_say_op(packet, -EIO, SQL_PAST_MOVE, "0xyXY", op);
+	packet_say_op(packet, -EIO, SQL_PAST_FORGET, "0xy@", &from);
 }
 
 /* A history goes with the file, also where none is being kept. */
 static void go_along(struct sql_packet *packet, const struct backend_op *op)
 {
-	const struct sql_value session = sql_blob(given(op->session)),
-			       key = sql_blob(given(op->key));
-
 	if (op->type == BACKEND_KEY_HIDE)
-		packet_say(packet, -EIO, SQL_PAST_HIDE,
-			   SQL_VALUES(sql_id(0), session, key, sql_id(op->ino)));
+		packet_say_op(packet, -EIO, SQL_PAST_HIDE, "0xyi", op);
 	else if (op->type == BACKEND_KEY_SHOW)
-		packet_say(packet, -EIO, SQL_PAST_SHOW, SQL_VALUES(sql_id(op->ino), session, key));
+		packet_say_op(packet, -EIO, SQL_PAST_SHOW, "ixy", op);
 	else if (op->type == BACKEND_HIDDEN_DELETE && op->at == INT64_MIN)
-		packet_say(packet, -EIO, SQL_PAST_GONE, SQL_VALUES(sql_id(op->ino)));
+		packet_say_op(packet, -EIO, SQL_PAST_GONE, "i", op);
 }
 
 void sql_past_keep(struct sql_packet *packet, const struct backend_op *op,
@@ -126,7 +89,7 @@ void sql_past_keep(struct sql_packet *packet, const struct backend_op *op,
 	const struct sql *store = packet->store;
 	const struct sql_layout *layout = &store->texts.layout;
 	const bool tells = layout->has_created && !layout->whole_seconds && !op->created;
-	struct backend_op put = *op;
+	struct backend_op kept = *op;
 
 	if (!keeps(store, op))
 		return;
@@ -140,24 +103,25 @@ void sql_past_keep(struct sql_packet *packet, const struct backend_op *op,
 	say_moment(packet, applied);
 	switch (op->type) {
 	case BACKEND_ROW_INSERT:
-		say_keep(packet, SQL_PAST_CAME, op, sql_number(0));
+		packet_say_op(packet, -EIO, SQL_PAST_CAME, ROWS, op);
 		break;
 	case BACKEND_ROW_PUT:
 		/* What is put differs, as a rule; to say it twice would double the packet. */
-		put.to = op->at;
-		say_keep(packet, SQL_PAST_KEEP, &put, sql_number(0));
+		kept.to = op->at;
+		packet_say_op(packet, -EIO, SQL_PAST_KEEP, ROWS, &kept);
 		if (!tells)
-			say_keep(packet, SQL_PAST_CAME, op, sql_number(0));
+			packet_say_op(packet, -EIO, SQL_PAST_CAME, ROWS, op);
 		break;
 	case BACKEND_ROW_DELETE:
-		say_keep(packet, op->created ? SQL_PAST_KEEP_LATER : SQL_PAST_KEEP, op,
-			 fine(op->created));
+		packet_say_op(packet, -EIO, op->created ? SQL_PAST_KEEP_LATER : SQL_PAST_KEEP, ROWS,
+			      op);
 		break;
 	case BACKEND_KEY_MOVE:
 		say_move(packet, op);
 		break;
 	case BACKEND_ROWS_SHIFT:
-		say_note(packet, op, PAST_MOVED, op->at, op->to);
+		kept.parent = PAST_MOVED;
+		packet_say_op(packet, -EIO, SQL_PAST_NOTE, NOTE, &kept);
 		break;
 	default:
 		go_along(packet, op);
@@ -168,21 +132,17 @@ void sql_past_keep(struct sql_packet *packet, const struct backend_op *op,
 
 static void say_copy(struct sql_packet *packet, enum sql_text text, const struct backend_op *op)
 {
-	const bool rows = text == SQL_ROWS_COPY;
 	const bool none = text == SQL_PAST_NONE || text == SQL_PAST_TOLD;
-	const struct bytes session = given(none ? op->session_to : op->session);
-	const struct bytes key = given(none ? op->key_to : op->key);
 
-	packet_say(packet, -EEXIST, text,
-		   SQL_VALUES(sql_text(given(op->session_to)), sql_text(given(op->key_to)),
-			      sql_number(op->at), sql_number(op->to), sql_number(op->seq),
-			      rows ? sql_text(session) : sql_blob(session),
-			      rows ? sql_text(key) : sql_blob(key),
-			      none ? sql_number(getpid()) : fine(op->created),
-			      sql_text(given(op->name)), sql_text(given(op->data))));
+	packet_say_op(packet, -EEXIST, text,
+		      none		    ? "SK@tqXYP" :
+		      text == SQL_ROWS_COPY ? "SK@tqskfND" :
+					      "SK@tqxyfND",
+		      op);
 	if (!none && op->version && packet->store->versions == SQL_VERSIONS_RISE)
 		packet_say(packet, -EIO, SQL_PAST_COPIED,
-			   SQL_VALUES(sql_text(given(op->session_to)), sql_text(given(op->key_to)),
+			   SQL_VALUES(sql_text(bytes_given(op->session_to)),
+				      sql_text(bytes_given(op->key_to)),
 				      sql_number(op->version > packet->store->version_most ?
 							 1 :
 							 op->version)));
@@ -206,46 +166,16 @@ static void say_rows_back(struct sql_packet *packet, const struct backend_op *op
 	packet_say_plain(packet, store->texts.driver->loud);
 }
 
-static void say_times(struct sql_packet *packet, enum sql_text text, const struct backend_op *op)
-{
-	packet_say(packet, -EIO, text,
-		   SQL_VALUES(sql_id(op->ino), sql_blob(given(op->session)),
-			      sql_blob(given(op->key)), sql_number(op->at), sql_number(op->to),
-			      sql_number(getpid())));
-}
-
-static void say_forget(struct sql_packet *packet, const struct backend_op *op)
-{
-	const struct sql_value values[] = {
-		sql_id(op->ino),    sql_blob(given(op->session)), sql_blob(given(op->key)),
-		sql_number(op->at), sql_number(getpid()),
-	};
-
-	if (op->at < INT64_MAX)
-		packet_say(packet, -EIO, SQL_PAST_DROPPED, values, ARRAY_SIZE(values));
-	packet_say(packet, -EIO, SQL_PAST_FORGET, values, ARRAY_SIZE(values) - 1);
-}
-
-static void say_same(struct sql_packet *packet, const struct backend_op *op)
-{
-	const struct bytes session = given(op->session), key = given(op->key);
-
-	packet_say(packet, -EIO, SQL_PAST_HOLD, SQL_VALUES(sql_text(session), sql_text(key)));
-	packet_say(packet, -ESTALE, SQL_PAST_SAME,
-		   SQL_VALUES(sql_id(op->ino), sql_blob(session), sql_blob(key), sql_number(op->at),
-			      sql_number(op->to), sql_number(op->seq)));
-}
-
 int sql_past_apply(struct sql_packet *packet, const struct backend_op *op,
 		   struct sql_applied *applied)
 {
-	const struct sql *store = packet->store;
+	static const char times[] = "ixy@tP";
 
 	say_moment(packet, applied);
 	switch (op->type) {
 	case BACKEND_ROW_DELETE:
-		say_keep(packet, op->created ? SQL_ROW_DELETE_LATER : SQL_ROW_DELETE, op,
-			 fine(op->created));
+		packet_say_op(packet, -EIO, op->created ? SQL_ROW_DELETE_LATER : SQL_ROW_DELETE,
+			      ROWS, op);
 		return 0;
 	case BACKEND_PAST_COPY:
 		say_rows_back(packet, op);
@@ -254,20 +184,23 @@ int sql_past_apply(struct sql_packet *packet, const struct backend_op *op,
 		say_copy(packet, SQL_ROWS_COPY, op);
 		return 0;
 	case BACKEND_PAST_NOTE:
-		if (!store->backend.forgets)
-			say_note(packet, op, (enum backend_past_what)op->parent, op->at, op->to);
+		if (!packet->store->backend.forgets)
+			packet_say_op(packet, -EIO, SQL_PAST_NOTE, NOTE, op);
 		return 0;
 	case BACKEND_PAST_MERGE:
-		say_times(packet, SQL_PAST_MERGED, op);
-		say_times(packet, SQL_PAST_UNMERGED, op);
-		say_times(packet, SQL_PAST_DOUBLES, op);
-		say_times(packet, SQL_PAST_MERGE, op);
+		packet_say_op(packet, -EIO, SQL_PAST_MERGED, times, op);
+		packet_say_op(packet, -EIO, SQL_PAST_UNMERGED, times, op);
+		packet_say_op(packet, -EIO, SQL_PAST_DOUBLES, times, op);
+		packet_say_op(packet, -EIO, SQL_PAST_MERGE, times, op);
 		return 0;
 	case BACKEND_PAST_SAME:
-		say_same(packet, op);
+		packet_say_op(packet, -EIO, SQL_PAST_HOLD, "sk", op);
+		packet_say_op(packet, -ESTALE, SQL_PAST_SAME, "ixy@tq", op);
 		return 0;
 	case BACKEND_PAST_FORGET:
-		say_forget(packet, op);
+		if (op->at < INT64_MAX)
+			packet_say_op(packet, -EIO, SQL_PAST_DROPPED, "ixy@P", op);
+		packet_say_op(packet, -EIO, SQL_PAST_FORGET, "ixy@", op);
 		return 0;
 	default:
 		return -EINVAL;
@@ -282,8 +215,8 @@ static int list_past(struct backend_snapshot *snapshot, enum sql_text text,
 {
 	struct sql_cursor cursor =
 		sql_cursor_open(snapshot, text,
-				SQL_VALUES(sql_id(key->ino), sql_blob(given(key->session)),
-					   sql_blob(given(key->key)), sql_number(after)));
+				SQL_VALUES(sql_id(key->ino), sql_blob(bytes_given(key->session)),
+					   sql_blob(bytes_given(key->key)), sql_number(after)));
 
 	while (sql_cursor_next(&cursor)) {
 		const struct backend_past past = {
@@ -317,56 +250,39 @@ int sql_past_times(struct backend *backend, struct backend_snapshot *snapshot,
 	return list_past(snapshot, SQL_PAST_TIMES, key, after, fn, arg);
 }
 
-struct timing {
-	backend_row_time_fn *fn;
-	void *arg;
-};
-
-static int tell_timed(void *arg, const struct bytes *columns)
-{
-	const struct timing *timing = arg;
-
-	return timing->fn(timing->arg, sql_int(columns[0]),
-			  (struct backend_times){ sql_moment(columns[2]), sql_moment(columns[3]) },
-			  columns[1]);
-}
-
 int sql_past_read(struct backend *backend, struct backend_snapshot *snapshot,
 		  const struct backend_past_key *key, int64_t first, int64_t last, bool back,
 		  backend_row_time_fn *fn, void *arg)
 {
-	struct timing timing = { fn, arg };
-	struct sql_pages pages = {
+	const struct sql_pages pages = {
 		.text = back ? SQL_PAST_READ_BACK : SQL_PAST_READ,
-		.values = { [0] = sql_number(back ? last : first),
-			    [3] = sql_blob(given(key->session)),
-			    [4] = sql_blob(given(key->key)),
-			    [5] = sql_number(back ? first : last) },
-		.count = 6,
-		.next = back ? sql_cursor_falling : sql_cursor_rising,
-		.fn = tell_timed,
-		.arg = &timing,
+		.next = back ? sql_pages_falling : NULL,
+		.row = sql_pages_timed,
+		.timed = fn,
+		.arg = arg,
 	};
 
 	(void)backend;
-	return sql_cursor_pages(snapshot, &pages);
+	return sql_pages_read(snapshot, &pages,
+			      SQL_VALUES(SQL_PAGE(back ? last : first, 0),
+					 sql_blob(bytes_given(key->session)),
+					 sql_blob(bytes_given(key->key)),
+					 sql_number(back ? first : last)));
 }
 
 int sql_hidden_read(struct backend *backend, struct backend_snapshot *snapshot, uint64_t ino,
 		    int64_t from, bool back, backend_row_time_fn *fn, void *arg)
 {
-	struct timing timing = { fn, arg };
-	struct sql_pages pages = {
+	const struct sql_pages pages = {
 		.text = back ? SQL_HIDDEN_READ_BACK : SQL_HIDDEN_READ,
-		.values = { [0] = sql_number(from), [3] = sql_id(ino) },
-		.count = 4,
-		.next = back ? sql_cursor_falling : sql_cursor_rising,
-		.fn = tell_timed,
-		.arg = &timing,
+		.next = back ? sql_pages_falling : NULL,
+		.row = sql_pages_timed,
+		.timed = fn,
+		.arg = arg,
 	};
 
 	(void)backend;
-	return sql_cursor_pages(snapshot, &pages);
+	return sql_pages_read(snapshot, &pages, SQL_VALUES(SQL_PAGE(from, 0), sql_id(ino)));
 }
 
 int sql_past_keys(struct backend *backend, struct backend_snapshot *snapshot,
@@ -383,8 +299,9 @@ int sql_past_keys(struct backend *backend, struct backend_snapshot *snapshot,
 	while (r == 0 && more) {
 		struct sql_cursor cursor =
 			sql_cursor_open(snapshot, SQL_PAST_NEXT,
-					SQL_VALUES(sql_id(key.ino), sql_blob(given(key.session)),
-						   sql_blob(given(key.key))));
+					SQL_VALUES(sql_id(key.ino),
+						   sql_blob(bytes_given(key.session)),
+						   sql_blob(bytes_given(key.key))));
 
 		more = sql_cursor_next(&cursor);
 		if (more) {
@@ -396,8 +313,8 @@ int sql_past_keys(struct backend *backend, struct backend_snapshot *snapshot,
 				cursor.r = buf_append_bytes(&name, cursor.columns[2]);
 		}
 		r = sql_cursor_end(&cursor);
-		key.session = bytes_make(session.data ? session.data : "", session.size);
-		key.key = bytes_make(name.data ? name.data : "", name.size);
+		key.session = buf_given(&session);
+		key.key = buf_given(&name);
 		if (r == 0 && more)
 			r = fn(arg, &key);
 	}

@@ -205,147 +205,125 @@ int sql_mark_find_index(struct backend *backend, struct backend_snapshot *snapsh
 	return find_mark(snapshot, SQL_MARK_FIND_INDEX, ino, index, ret_mark);
 }
 
-/* What is read in pages: the callbacks of each kind. */
+/* What is read in pages. */
 
-struct telling {
-	backend_node_fn *node;
-	backend_entry_fn *entry;
-	backend_chunk_fn *chunk;
-	backend_chunk_size_fn *size;
-	backend_piece_fn *piece;
-	backend_row_time_fn *timed;
-	void *arg;
-	uint64_t parent;
-	struct sql *store;
-};
-
-static int tell_node(void *arg, const struct bytes *columns)
+static int tell_node(const struct sql_pages *pages, const struct bytes *columns)
 {
-	const struct telling *telling = arg;
 	const struct backend_node node = sql_node_at(columns);
 
-	return telling->node(telling->arg, &node);
+	return pages->node(pages->arg, &node);
 }
 
 int sql_node_list(struct backend *backend, struct backend_snapshot *snapshot, uint64_t after,
 		  bool orphans_only, backend_node_fn *fn, void *arg)
 {
-	struct telling telling = { .node = fn, .arg = arg };
-	struct sql_pages pages = {
+	const struct sql_pages pages = {
 		.text = orphans_only ? SQL_NODE_LIST_ORPHANS : SQL_NODE_LIST,
-		.values = { sql_id(after + (after < INT64_MAX)) },
-		.count = 3,
-		.next = sql_cursor_rising,
-		.fn = tell_node,
-		.arg = &telling,
+		.row = tell_node,
+		.node = fn,
+		.arg = arg,
 	};
 
 	(void)backend;
-	return sql_cursor_pages(snapshot, &pages);
+	return sql_pages_read(snapshot, &pages, SQL_VALUES(SQL_PAGE(sql_behind(after), 0)));
 }
 
-static int tell_unused(void *arg, const struct bytes *columns)
+static int tell_unused(const struct sql_pages *pages, const struct bytes *columns)
 {
-	const struct telling *telling = arg;
 	const struct backend_node node = sql_node_at(columns);
 
-	return sql_uses_guard(telling->store, node.ino) < 0 ? 0 :
-							      telling->node(telling->arg, &node);
+	return sql_uses_guard(pages->store, node.ino) < 0 ? 0 : pages->node(pages->arg, &node);
 }
 
 int sql_orphan_list(struct backend *backend, struct backend_snapshot *snapshot, backend_node_fn *fn,
 		    void *arg)
 {
 	struct sql *store = sql_of(backend);
-	struct telling telling = { .node = fn, .arg = arg, .store = store };
-	struct sql_pages pages = {
+	const struct sql_pages pages = {
 		.text = SQL_ORPHAN_LIST,
-		.values = { sql_id(0), sql_id(store->number) },
-		.count = 3,
-		.next = sql_cursor_rising,
-		.fn = tell_unused,
-		.arg = &telling,
+		.row = tell_unused,
+		.node = fn,
+		.arg = arg,
+		.store = store,
 	};
 
-	return sql_cursor_pages(snapshot, &pages);
+	return sql_pages_read(snapshot, &pages, SQL_VALUES(SQL_PAGE(0, (int64_t)store->number)));
 }
 
 static bool next_entry(const struct bytes *columns, struct sql_value *values)
 {
-	return sql_cursor_rising(&columns[SQL_NODE_COLUMNS], values);
+	return sql_pages_rising(&columns[SQL_NODE_COLUMNS], values);
 }
 
-static int tell_entry(void *arg, const struct bytes *columns)
+static int tell_entry(const struct sql_pages *pages, const struct bytes *columns)
 {
-	const struct telling *telling = arg;
 	const struct backend_node node = sql_node_at(columns);
 	const struct backend_entry entry = {
-		.parent = telling->parent,
+		.parent = pages->parent,
 		.id = (uint64_t)sql_int(columns[SQL_NODE_COLUMNS]),
 		.name = columns[SQL_NODE_COLUMNS + 1],
 		.ino = node.ino,
 	};
 
-	return telling->entry(telling->arg, &entry, &node);
+	return pages->entry(pages->arg, &entry, &node);
 }
 
 int sql_entry_list(struct backend *backend, struct backend_snapshot *snapshot, uint64_t parent,
 		   uint64_t after, backend_entry_fn *fn, void *arg)
 {
-	struct telling telling = { .entry = fn, .arg = arg, .parent = parent };
-	struct sql_pages pages = {
+	const struct sql_pages pages = {
 		.text = SQL_ENTRY_LIST,
-		.values = { [0] = sql_id(after + (after < INT64_MAX)), [3] = sql_id(parent) },
-		.count = 4,
 		.next = next_entry,
-		.fn = tell_entry,
-		.arg = &telling,
+		.row = tell_entry,
+		.entry = fn,
+		.arg = arg,
+		.parent = parent,
 	};
 
 	(void)backend;
-	return sql_cursor_pages(snapshot, &pages);
+	return sql_pages_read(snapshot, &pages,
+			      SQL_VALUES(SQL_PAGE(sql_behind(after), 0), sql_id(parent)));
 }
 
-static int tell_chunk(void *arg, const struct bytes *columns)
+/* Rows and chunks are alike here. */
+static int tell_chunk(const struct sql_pages *pages, const struct bytes *columns)
 {
-	const struct telling *telling = arg;
-
-	return telling->chunk ? telling->chunk(telling->arg, sql_int(columns[0]), columns[1]) :
-				telling->size(telling->arg, sql_int(columns[0]),
-					      (size_t)sql_int(columns[1]));
+	return pages->chunk(pages->arg, sql_int(columns[0]), columns[1]);
 }
 
-static int read_chunks(struct backend_snapshot *snapshot, uint64_t ino, int64_t first, int64_t last,
-		       struct telling *telling)
+static int tell_size(const struct sql_pages *pages, const struct bytes *columns)
 {
-	struct sql_pages pages = {
-		.text = telling->chunk ? SQL_CHUNK_READ : SQL_CHUNK_LIST,
-		.values = { [0] = sql_number(first), [3] = sql_id(ino), [4] = sql_number(last) },
-		.count = 5,
-		.next = sql_cursor_rising,
-		.fn = tell_chunk,
-		.arg = telling,
-	};
-
-	return sql_cursor_pages(snapshot, &pages);
+	return pages->size(pages->arg, sql_int(columns[0]), (size_t)sql_int(columns[1]));
 }
 
 int sql_chunk_read(struct backend *backend, struct backend_snapshot *snapshot, uint64_t ino,
 		   int64_t first, int64_t last, backend_chunk_fn *fn, void *arg)
 {
-	struct telling telling = { .chunk = fn, .arg = arg };
+	const struct sql_pages pages = {
+		.text = SQL_CHUNK_READ,
+		.row = tell_chunk,
+		.chunk = fn,
+		.arg = arg,
+	};
 
 	(void)backend;
-	return read_chunks(snapshot, ino, first, last, &telling);
+	return sql_pages_read(snapshot, &pages,
+			      SQL_VALUES(SQL_PAGE(first, 0), sql_id(ino), sql_number(last)));
 }
 
 int sql_chunk_list(struct backend *backend, struct backend_snapshot *snapshot, uint64_t ino,
 		   int64_t first, int64_t last, backend_chunk_size_fn *fn, void *arg)
 {
-	struct telling telling = { .size = fn, .arg = arg };
+	const struct sql_pages pages = {
+		.text = SQL_CHUNK_LIST,
+		.row = tell_size,
+		.size = fn,
+		.arg = arg,
+	};
 
 	(void)backend;
-	return read_chunks(snapshot, ino, first, last, &telling);
+	return sql_pages_read(snapshot, &pages,
+			      SQL_VALUES(SQL_PAGE(first, 0), sql_id(ino), sql_number(last)));
 }
 
 static bool next_piece(const struct bytes *columns, struct sql_value *values)
@@ -358,102 +336,81 @@ static bool next_piece(const struct bytes *columns, struct sql_value *values)
 	return !last || index < INT64_MAX;
 }
 
-static int tell_piece(void *arg, const struct bytes *columns)
+static int tell_piece(const struct sql_pages *pages, const struct bytes *columns)
 {
-	const struct telling *telling = arg;
-
-	return telling->piece(telling->arg, sql_int(columns[0]), sql_int(columns[1]), columns[2]);
+	return pages->piece(pages->arg, sql_int(columns[0]), sql_int(columns[1]), columns[2]);
 }
 
 int sql_piece_read(struct backend *backend, struct backend_snapshot *snapshot, uint64_t ino,
 		   int64_t first, int64_t first_seq, backend_piece_fn *fn, void *arg)
 {
-	struct telling telling = { .piece = fn, .arg = arg };
-	struct sql_pages pages = {
+	const struct sql_pages pages = {
 		.text = SQL_PIECE_READ,
-		.values = { sql_number(first), sql_number(first_seq), [3] = sql_id(ino) },
-		.count = 4,
 		.next = next_piece,
-		.fn = tell_piece,
-		.arg = &telling,
+		.row = tell_piece,
+		.piece = fn,
+		.arg = arg,
 	};
 
 	(void)backend;
-	return sql_cursor_pages(snapshot, &pages);
+	return sql_pages_read(snapshot, &pages,
+			      SQL_VALUES(SQL_PAGE(first, first_seq), sql_id(ino)));
 }
 
 /* Rows. */
 
-static int read_rows(struct backend_snapshot *snapshot, enum sql_text text, struct bytes session,
-		     struct bytes key, struct sql_pages pages)
-{
-	pages.text = text;
-	pages.values[3] = sql_text(session);
-	pages.values[4] = sql_text(key);
-	pages.count = 5;
-	return sql_cursor_pages(snapshot, &pages);
-}
-
-static int tell_row(void *arg, const struct bytes *columns)
-{
-	const struct telling *telling = arg;
-
-	return telling->chunk(telling->arg, sql_int(columns[0]), columns[1]);
-}
-
 int sql_row_read(struct backend *backend, struct backend_snapshot *snapshot, struct bytes session,
 		 struct bytes key, int64_t first, backend_row_fn *fn, void *arg)
 {
-	struct telling telling = { .chunk = fn, .arg = arg };
+	const struct sql_pages pages = {
+		.text = SQL_ROW_READ,
+		.row = tell_chunk,
+		.chunk = fn,
+		.arg = arg,
+	};
 
 	(void)backend;
-	return read_rows(snapshot, SQL_ROW_READ, session, key,
-			 (struct sql_pages){ .values = { sql_number(first) },
-					     .next = sql_cursor_rising,
-					     .fn = tell_row,
-					     .arg = &telling });
+	return sql_pages_read(snapshot, &pages,
+			      SQL_VALUES(SQL_PAGE(first, 0), sql_text(session), sql_text(key)));
 }
 
 int sql_row_read_back(struct backend *backend, struct backend_snapshot *snapshot,
 		      struct bytes session, struct bytes key, int64_t last, uint64_t most,
 		      backend_row_fn *fn, void *arg)
 {
-	struct telling telling = { .chunk = fn, .arg = arg };
+	const struct sql_pages pages = {
+		.text = SQL_ROW_READ_BACK,
+		.most = most,
+		.next = sql_pages_falling,
+		.row = tell_chunk,
+		.chunk = fn,
+		.arg = arg,
+	};
 
 	(void)backend;
-	return most ? read_rows(snapshot, SQL_ROW_READ_BACK, session, key,
-				(struct sql_pages){ .values = { sql_number(last) },
-						    .most = most,
-						    .next = sql_cursor_falling,
-						    .fn = tell_row,
-						    .arg = &telling }) :
+	return most ? sql_pages_read(snapshot, &pages,
+				     SQL_VALUES(SQL_PAGE(last, 0), sql_text(session),
+						sql_text(key))) :
 		      0;
-}
-
-static int tell_timed(void *arg, const struct bytes *columns)
-{
-	const struct telling *telling = arg;
-
-	return telling->timed(telling->arg, sql_int(columns[0]),
-			      (struct backend_times){ sql_moment(columns[2]),
-						      sql_moment(columns[3]) },
-			      columns[1]);
 }
 
 int sql_row_read_times(struct backend *backend, struct backend_snapshot *snapshot,
 		       struct bytes session, struct bytes key, int64_t from, bool back,
 		       uint64_t most, backend_row_time_fn *fn, void *arg)
 {
-	struct telling telling = { .timed = fn, .arg = arg };
+	const struct sql_pages pages = {
+		.text = back ? SQL_ROW_TIMES_BACK : SQL_ROW_TIMES,
+		.most = most,
+		.next = back ? sql_pages_falling : NULL,
+		.row = sql_pages_timed,
+		.timed = fn,
+		.arg = arg,
+	};
 
 	(void)backend;
-	return most ? read_rows(snapshot, back ? SQL_ROW_TIMES_BACK : SQL_ROW_TIMES, session, key,
-				(struct sql_pages){ .values = { sql_number(from) },
-						    .most = most,
-						    .next = back ? sql_cursor_falling :
-								   sql_cursor_rising,
-						    .fn = tell_timed,
-						    .arg = &telling }) :
+	return most ? sql_pages_read(snapshot, &pages,
+				     SQL_VALUES(SQL_PAGE(from, 0), sql_text(session),
+						sql_text(key))) :
 		      0;
 }
 

@@ -42,15 +42,21 @@ static bool is_name(const char *name)
 	return strlen(name) <= 64 && strncasecmp(name, reserved, strlen(reserved)) != 0;
 }
 
+/* A statement, with its words and values filled in. */
+static int schema_say(const struct sql *store, const char *text, const struct sql_value *values,
+		      size_t count, struct buf *buf)
+{
+	_cleanup_(freep) char *expanded = sql_texts_expand(&store->texts, text);
+
+	return expanded ? sql_say_text(buf, &store->texts, expanded, values, count) : -ENOMEM;
+}
+
 int sql_schema_ask(struct sql *store, struct sql_link *link, const char *text,
 		   const struct sql_value *values, size_t count, struct sql_answer **ret_answer)
 {
-	_cleanup_(freep) char *expanded = sql_texts_expand(&store->texts, text);
 	_cleanup_(buf_done) struct buf buf = { 0 };
-	int r = expanded ? 0 : -ENOMEM;
+	int r = schema_say(store, text, values, count, &buf);
 
-	if (r == 0)
-		r = sql_say_text(&buf, &store->texts, expanded, values, count);
 	return r < 0 ? r : sql_ask(store, link, buf_bytes(&buf), ret_answer);
 }
 
@@ -99,12 +105,9 @@ static int bring_answer(struct sql *store, struct sql_link *link, const char *te
 			const struct sql_value *values, size_t count,
 			struct sql_answer **ret_answer)
 {
-	_cleanup_(freep) char *expanded = sql_texts_expand(&store->texts, text);
 	_cleanup_(buf_done) struct buf buf = { 0 };
-	int r = expanded ? 0 : -ENOMEM;
+	int r = schema_say(store, text, values, count, &buf);
 
-	if (r == 0)
-		r = sql_say_text(&buf, &store->texts, expanded, values, count);
 	if (r == 0 && store->setup)
 		r = schema_tell(store, buf_bytes(&buf), false);
 	if (r < 0 || (store->setup && store->setup->dry_run))
@@ -285,11 +288,6 @@ int sql_schema_lock(struct sql *store, struct sql_link *link, bool lock)
 	return r;
 }
 
-static int lock_making(struct sql *store, bool lock)
-{
-	return sql_schema_lock(store, store->writer.link, lock);
-}
-
 /* The only column is how many mounts of an older program have the store; where their table is gone,
  * the store was left half-way. */
 static int judge_older_mounts(struct sql *store, char **ret_why)
@@ -342,7 +340,7 @@ static int upgrade_tables(struct sql *store)
 static int upgrade(struct sql *store, char **ret_why)
 {
 	_cleanup_(freep) char *version = NULL;
-	int r = lock_making(store, true), ended;
+	int r = sql_schema_lock(store, store->writer.link, true), ended;
 
 	if (r == 0)
 		r = ask_text(store, "SELECT version FROM sessfs_store WHERE id = 1", NULL, 0,
@@ -353,7 +351,7 @@ static int upgrade(struct sql *store, char **ret_why)
 		if (r == 0)
 			r = upgrade_tables(store);
 	}
-	ended = lock_making(store, false);
+	ended = sql_schema_lock(store, store->writer.link, false);
 	return r < 0 ? r : ended;
 }
 
@@ -369,12 +367,12 @@ static int make(struct sql *store, const struct found *found)
 		"last_entry) VALUES (1, ?1, ?2, ?3, 1, 0) {there}";
 	static const char before[] = "INSERT {unless} INTO sessfs_setting (name, value) SELECT ?1, "
 				     "?2 FROM (SELECT 1 AS one FROM {rows} LIMIT 1) x {there}";
-	int r = lock_making(store, true);
+	int r = sql_schema_lock(store, store->writer.link, true);
 
 	if (r == 0)
 		r = make_tables(store);
 	if (r == 0)
-		r = lock_making(store, false);
+		r = sql_schema_lock(store, store->writer.link, false);
 	if (r == 0)
 		r = bring(store, root,
 			  SQL_VALUES(sql_number(BACKEND_ROOT), sql_number(S_IFDIR | 0755),

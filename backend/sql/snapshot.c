@@ -4,10 +4,10 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "backend/sql/clock.h"
 #include "backend/sql/cursor.h"
 #include "backend/sql/slots.h"
-#include "backend/base/cleanup.h"
+#include "backend/base/tick.h"
+#include "backend/base/thread.h"
 
 enum { REST_MS = 500 }; /* that the transaction of a snapshot may outlive it */
 
@@ -50,16 +50,15 @@ static void give(struct sql *store, struct backend_snapshot *snapshot)
 /* The answer of the end is read when the connection is used again. */
 void sql_pool_rest(struct sql *store)
 {
-	int64_t before = sql_milliseconds() - REST_MS;
+	int64_t before = tick_ms() - REST_MS;
+	WITH_MUTEX(&store->pool.lock);
 
-	pthread_mutex_lock(&store->pool.lock);
 	for (struct backend_snapshot *idle = store->pool.idle; idle; idle = idle->next)
 		if (idle->ended_at && idle->ended_at < before) {
 			idle->ended_at = 0;
 			if (store->texts.driver->send(idle->link, BYTES("COMMIT")) < 0)
 				sql_disconnect(store, &idle->link);
 		}
-	pthread_mutex_unlock(&store->pool.lock);
 }
 
 void sql_pool_done(struct sql *store)
@@ -102,7 +101,7 @@ void sql_snapshot_end(struct backend *backend, struct backend_snapshot *snapshot
 {
 	struct sql *store = sql_of(backend);
 
-	snapshot->ended_at = snapshot->begun || snapshot->open ? sql_milliseconds() : 0;
+	snapshot->ended_at = snapshot->begun || snapshot->open ? tick_ms() : 0;
 	/* One that could not begin is in no state to go on from. */
 	if (!snapshot->begun && snapshot->error < 0)
 		sql_disconnect(store, &snapshot->link);

@@ -7,7 +7,7 @@
  * thing for it:
  *
  *   open.c     open and close: the connections, the tables, the handle's row in sessfs_mount
- *   schema.c   our tables; the rows' table as we find it; triggers.c its triggers
+ *   schema.c   our tables (tables.h); the rows' table as we find it; triggers.c its triggers
  *   text.c     every statement that runs more than once, as one table (texts.h), and values in them
  *   conn.c     connections: the pool of those that read, and answers
  *   cursor.c   questions in a snapshot, page by page

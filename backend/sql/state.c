@@ -5,6 +5,7 @@
 #include "backend/sql/conn.h"
 #include "backend/sql/slots.h"
 #include "backend/base/cleanup.h"
+#include "backend/base/thread.h"
 
 int sql_state_say(struct sql *store, struct buf *buf)
 {
@@ -37,8 +38,8 @@ struct sql_state sql_state_read(const struct bytes *columns)
 void sql_state_learn(struct sql *store, struct sql_state *state)
 {
 	bool news;
+	WITH_MUTEX(&store->state.lock);
 
-	pthread_mutex_lock(&store->state.lock);
 	state->feed |= store->state.lost_notes;
 	news = state->feed || state->changes || state->settings != store->state.settings;
 	store->state.changes = state->changes;
@@ -47,32 +48,28 @@ void sql_state_learn(struct sql *store, struct sql_state *state)
 	store->state.stirred |= news;
 	if (news)
 		pthread_cond_broadcast(&store->state.moved);
-	pthread_mutex_unlock(&store->state.lock);
 }
 
 bool sql_mounts_alone(struct sql *store)
 {
-	bool alone;
+	WITH_MUTEX(&store->state.lock);
 
-	pthread_mutex_lock(&store->state.lock);
-	alone = store->state.alone;
-	pthread_mutex_unlock(&store->state.lock);
-	return alone;
+	return store->state.alone;
 }
 
 void sql_writer_take(struct sql *store)
 {
-	pthread_mutex_lock(&store->queue.lock);
+	WITH_MUTEX(&store->queue.lock);
+
 	while (store->queue.writing)
 		pthread_cond_wait(&store->queue.moved, &store->queue.lock);
 	store->queue.writing = true;
-	pthread_mutex_unlock(&store->queue.lock);
 }
 
 void sql_writer_give(struct sql *store)
 {
-	pthread_mutex_lock(&store->queue.lock);
+	WITH_MUTEX(&store->queue.lock);
+
 	store->queue.writing = false;
 	pthread_cond_broadcast(&store->queue.moved);
-	pthread_mutex_unlock(&store->queue.lock);
 }

@@ -147,7 +147,7 @@ struct sql {
 		struct sql_link *link;
 		struct sql_link *still; /* with a snapshot from the last heartbeat */
 		bool waking;
-		_Atomic int64_t looked_at; /* sql_milliseconds() of its last look that succeeded */
+		_Atomic int64_t looked_at; /* tick_ms() of its last look that succeeded */
 	} watch;
 
 	/* What change_list() has told last of changes by anybody: what of it is digested. */

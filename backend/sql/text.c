@@ -46,15 +46,22 @@ static int append_format(struct buf *buf, const char *format, const char *what)
 	return r < 0 ? r : buf_append_str(buf, format);
 }
 
-/* Append a word of the driver in place of a format of ours. */
-static int append_word(struct buf *buf, const struct sql_texts *texts, const char *name,
-		       const char *what)
+/* The driver's text in place of a format of ours; NULL: it has none. */
+static const char *word_of(const struct sql_texts *texts, const char *name)
 {
 	const struct sql_word *word = texts->driver->words;
 
 	while (word->name && strcmp(word->name, name) != 0)
 		word++;
-	return word->name ? append_format(buf, word->text, what) : -EINVAL;
+	return word->text;
+}
+
+static int append_word(struct buf *buf, const struct sql_texts *texts, const char *name,
+		       const char *what)
+{
+	const char *text = word_of(texts, name);
+
+	return text ? append_format(buf, text, what) : -EINVAL;
 }
 
 static int append_is(struct buf *buf, const struct sql_texts *texts, const char *column,
@@ -111,46 +118,13 @@ static int append_set_updated(struct buf *buf, const struct sql_texts *texts)
 	return texts->layout.has_updated ? append_expanded(buf, texts, time) : 0;
 }
 
-/* Of what is put where a row is; NULL, which an index cannot be, if that is one of another
- * spelling. */
-static int append_same(struct buf *buf, const struct sql_texts *texts, const char *column)
-{
-	static const char format[] =
-		"CASE WHEN {exactly {rows}.session_id} = {exactly {new session_id}} "
-		"AND {exactly {rows}.state_key} = {exactly {new state_key}} "
-		"THEN {new %s} END";
-	_cleanup_(buf_done) struct buf text = { 0 };
-	int r;
-
-	if (texts->layout.exact)
-		return append_word(buf, texts, "new", column);
-	r = append_format(&text, format, column);
-	if (r == 0)
-		r = buf_append_byte(&text, '\0');
-	return r < 0 ? r : append_expanded(buf, texts, text.data);
-}
-
-/* An id of a table of ours as one of the rows' table; the driver's word may have words itself. */
-static int append_text(struct buf *buf, const struct sql_texts *texts, const char *what)
+/* A format, of which what it comes to has words itself. */
+static int append_filled(struct buf *buf, const struct sql_texts *texts, const char *format,
+			 const char *what)
 {
 	_cleanup_(buf_done) struct buf text = { 0 };
-	int r = append_word(&text, texts, "text", what);
+	int r = append_format(&text, format, what);
 
-	if (r == 0)
-		r = buf_append_byte(&text, '\0');
-	return r < 0 ? r : append_expanded(buf, texts, text.data);
-}
-
-/* More to say where one id has several spellings: the format, whose %1 and %2 are the words. */
-static int append_spelled(struct buf *buf, const struct sql_texts *texts, const char *format,
-			  const char *what)
-{
-	_cleanup_(buf_done) struct buf text = { 0 };
-	int r;
-
-	if (texts->layout.exact)
-		return 0;
-	r = append_format(&text, format, what);
 	if (r == 0)
 		r = buf_append_byte(&text, '\0');
 	return r < 0 ? r : append_expanded(buf, texts, text.data);
@@ -159,6 +133,12 @@ static int append_spelled(struct buf *buf, const struct sql_texts *texts, const 
 static int append_own(struct buf *buf, const struct sql_texts *texts, const char *name,
 		      const char *what)
 {
+	/* Of what is put where a row is; NULL, which an index cannot be, if that is one of another
+	 * spelling. */
+	static const char same[] =
+		"CASE WHEN {exactly {rows}.session_id} = {exactly {new session_id}} "
+		"AND {exactly {rows}.state_key} = {exactly {new state_key}} "
+		"THEN {new %s} END";
 	const struct sql_layout *layout = &texts->layout;
 	char first[8] = "", second[8] = "";
 
@@ -189,13 +169,20 @@ static int append_own(struct buf *buf, const struct sql_texts *texts, const char
 	if (strcmp(name, "set_updated") == 0)
 		return append_set_updated(buf, texts);
 	if (strcmp(name, "same") == 0)
-		return append_same(buf, texts, what);
+		return layout->exact ? append_word(buf, texts, "new", what) :
+				       append_filled(buf, texts, same, what);
 	if (strcmp(name, "text") == 0)
-		return append_text(buf, texts, what);
+		/* An id of a table of ours as one of the rows' table. */
+		return append_filled(buf, texts, word_of(texts, "text"), what);
+	/* More to say where one id has several spellings. */
 	if (strcmp(name, "spelled") == 0)
-		return append_spelled(buf, texts, " AND {exactly %1} = {exactly %2}", what);
+		return layout->exact ?
+			       0 :
+			       append_filled(buf, texts, " AND {exactly %1} = {exactly %2}", what);
 	if (strcmp(name, "spellings") == 0)
-		return append_spelled(buf, texts, ", {exactly %1}, {exactly %2}", what);
+		return layout->exact ?
+			       0 :
+			       append_filled(buf, texts, ", {exactly %1}, {exactly %2}", what);
 	if (strcmp(name, "exact") == 0 || strcmp(name, "several") == 0)
 		return layout->exact == (*name == 'e') ? buf_append_str(buf, what) : 0;
 	return append_word(buf, texts, name, what);
@@ -303,6 +290,7 @@ int sql_say_value(struct buf *buf, const struct sql_texts *texts, const struct s
 		return append_word(buf, texts, "kept_at", "");
 	case SQL_WORDS:
 		return buf_append_bytes(buf, value->bytes);
+	case SQL_UNTIL: /* words say it */
 	case SQL_TEXT:
 	case SQL_BLOB:
 		break;

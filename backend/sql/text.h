@@ -6,6 +6,7 @@
 
 #include "backend/backend.h"
 #include "backend/sql/driver.h"
+#include "backend/values.h"
 
 enum sql_text {
 #define SQL(name, text) name,
@@ -13,50 +14,6 @@ enum sql_text {
 #undef SQL
 	SQL_TEXTS,
 };
-
-struct sql_value {
-	enum { SQL_NUMBER, SQL_TEXT, SQL_BLOB, SQL_TIME, SQL_KEPT_AT, SQL_WORDS } is;
-	int64_t number;	    /* of SQL_TIME: nanoseconds since 1970; 0: now */
-	struct bytes bytes; /* data NULL: NULL */
-};
-
-static inline struct sql_value sql_number(int64_t number)
-{
-	return (struct sql_value){ .is = SQL_NUMBER, .number = number };
-}
-
-/* Numbers that SQL has no room for are of nothing that is there. */
-static inline struct sql_value sql_id(uint64_t id)
-{
-	return sql_number((int64_t)(id < INT64_MAX ? id : INT64_MAX));
-}
-
-static inline struct sql_value sql_text(struct bytes bytes)
-{
-	return (struct sql_value){ .is = SQL_TEXT, .bytes = bytes };
-}
-
-static inline struct sql_value sql_blob(struct bytes bytes)
-{
-	return (struct sql_value){ .is = SQL_BLOB, .bytes = bytes };
-}
-
-/* A part of a statement, as it is. */
-static inline struct sql_value sql_words(struct bytes bytes)
-{
-	return (struct sql_value){ .is = SQL_WORDS, .bytes = bytes };
-}
-
-static inline struct sql_value sql_time(int64_t time)
-{
-	return (struct sql_value){ .is = SQL_TIME, .number = time };
-}
-
-/* The time of what a transaction keeps. */
-static inline struct sql_value sql_kept_at(void)
-{
-	return (struct sql_value){ .is = SQL_KEPT_AT };
-}
 
 /* The rows' table, as it was found. */
 struct sql_layout {

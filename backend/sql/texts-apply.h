@@ -67,8 +67,6 @@ SQL(SQL_KEY_HIDDEN, "DELETE FROM {rows} WHERE {is 1 2}")
 SQL(SQL_KEY_SHOW, "INSERT INTO {rows} (session_id, state_key, item_index, state_data"
 	"{time_columns}) SELECT ?1, ?2, item_index, state_data{time_columns} FROM sessfs_trash "
 	"WHERE ino = ?3")
-SQL(SQL_KEY_SHOWN, "DELETE FROM sessfs_trash WHERE ino = ?3")
-SQL(SQL_HIDDEN_DELETE, "DELETE FROM sessfs_trash WHERE ino = ?1 AND item_index BETWEEN ?2 AND ?3")
 #define KEEP(column) column " = {new " column "}, "
 /* Where another node has the slot, kind would be NULL. */
 SQL(SQL_NODE_PUT, "INSERT INTO sessfs_node (ino, parent, entry, kind, flags, mode, uid, "
@@ -90,29 +88,14 @@ SQL(SQL_NODE_SET, "UPDATE sessfs_node SET "
 	"gid = CASE WHEN (?2 & 32) > 0 THEN ?8 ELSE gid END, "
 	"generation = CASE WHEN (?2 & 64) > 0 THEN ?9 ELSE generation END, "
 	"nlink = nlink + ?10 WHERE ino = ?1")
-SQL(SQL_NODE_DELETE, "DELETE FROM sessfs_node WHERE ino = ?1")
-SQL(SQL_NODE_XATTRS_DELETE, "DELETE FROM sessfs_xattr WHERE ino = ?1")
-SQL(SQL_NODE_CHUNKS_DELETE, "DELETE FROM sessfs_chunk WHERE ino = ?1")
-SQL(SQL_NODE_PIECES_DELETE, "DELETE FROM sessfs_piece WHERE ino = ?1")
-SQL(SQL_NODE_MARKS_DELETE, "DELETE FROM sessfs_mark WHERE ino = ?1")
-SQL(SQL_NODE_LOCKS_DELETE, "DELETE FROM sessfs_lock WHERE ino = ?1")
-SQL(SQL_ENTRY_PUT, "INSERT INTO sessfs_entry (parent, id, name, ino) VALUES (?1, ?2, ?3, ?4)")
-SQL(SQL_ENTRY_DELETE, "DELETE FROM sessfs_entry WHERE parent = ?1 AND id = ?2")
 SQL(SQL_XATTR_PUT, "INSERT INTO sessfs_xattr (ino, name, value) VALUES (?1, ?2, ?3) "
 	"{conflict ino, name} value = {new value}")
-SQL(SQL_XATTR_DELETE, "DELETE FROM sessfs_xattr WHERE ino = ?1 AND name = ?2")
 SQL(SQL_CHUNK_PUT, "INSERT INTO sessfs_chunk (ino, chunk, data) VALUES (?1, ?2, ?3) "
 	"{conflict ino, chunk} data = {new data}")
-SQL(SQL_CHUNK_DELETE, "DELETE FROM sessfs_chunk WHERE ino = ?1 AND chunk BETWEEN ?2 AND ?3")
 SQL(SQL_PIECE_PUT, "INSERT INTO sessfs_piece (ino, item_index, seq, data) VALUES (?1, ?2, ?3, ?4) "
 	"{conflict ino, item_index, seq} data = {new data}")
-SQL(SQL_PIECE_DELETE, "DELETE FROM sessfs_piece WHERE ino = ?1 AND item_index BETWEEN ?2 "
-	"AND ?3 AND "
-	"(item_index > ?2 OR seq >= ?4)")
 SQL(SQL_MARK_PUT, "INSERT INTO sessfs_mark (ino, byte_offset, item_index) VALUES (?1, ?2, ?3) "
 	"{conflict ino, byte_offset} item_index = {new item_index}")
-SQL(SQL_MARK_DELETE, "DELETE FROM sessfs_mark WHERE ino = ?1 AND byte_offset >= ?2 AND "
-	"(?3 = 0 OR byte_offset < ?3)")
 SQL(SQL_SETTING_DELETE, "DELETE FROM sessfs_setting WHERE name = ?1")
 SQL(SQL_SETTING_PUT, "INSERT INTO sessfs_setting (name, value) VALUES (?1, ?2)")
 SQL(SQL_SETTING_COUNT, "UPDATE sessfs_store SET settings = settings + 1")

@@ -7,7 +7,6 @@
 /* Of our tables, which have them even where that of the rows has not. */
 #define KEPT(column) "COALESCE({seconds " column "}, 0)"
 #define KEPT_TIMES KEPT("created_at") ", " KEPT("updated_at")
-#define PAST_OF "ino = ?1 AND session_id = ?2 AND state_key = ?3"
 /* ?1 ?2 a key of the rows' table, ?5 ?6 the same as bytes, ?7 the process. */
 #define PAST_KEEPS "INSERT INTO sessfs_past " PAST_ROW_COLUMNS " SELECT ?5, ?6, {ns}, 0, " \
 	"item_index, item_index, ?7, COALESCE(OCTET_LENGTH(state_data), 0), " \
@@ -32,10 +31,8 @@ SQL(SQL_PAST_COMES, "INSERT INTO sessfs_past (session_id, state_key, until, what
 	PAST_KNOWN " WHERE known > 0")
 SQL(SQL_PAST_MOVE, "UPDATE sessfs_past SET session_id = ?4, state_key = ?5 WHERE " PAST_OF " AND "
 	"(SELECT known FROM " PAST_KNOWN ") = 0")
-SQL(SQL_PAST_FORGET, "DELETE FROM sessfs_past WHERE " PAST_OF " AND until <= ?4")
 SQL(SQL_PAST_HIDE, "UPDATE sessfs_past SET ino = ?4 WHERE " PAST_OF)
 SQL(SQL_PAST_SHOW, "UPDATE sessfs_past SET ino = 0, session_id = ?2, state_key = ?3 WHERE ino = ?1")
-SQL(SQL_PAST_GONE, "DELETE FROM sessfs_past WHERE ino = ?1")
 /* Of the key ?6 ?7, as bytes, to ?1 ?2. */
 SQL(SQL_PAST_COPY, "INSERT INTO {rows} (session_id, state_key, item_index, "
 	"state_data{time_columns}) SELECT ?1, ?2, n - ?3 + ?5, REPLACE(state_data, ?9, "
@@ -82,8 +79,6 @@ SQL(SQL_PAST_SAME, FAIL_IF("(SELECT COUNT(*) AS records, COALESCE(MAX(n), 0) AS 
 
 SQL(SQL_PAST_LIST, "SELECT n, what, item_index, last_index, until, pid, bytes, " KEPT("created_at")
 	" FROM sessfs_past WHERE " PAST_OF " AND until > ?4 ORDER BY n DESC")
-SQL(SQL_PAST_TIMES, "SELECT COUNT(*), 0, 0, 0, until, 0, SUM(bytes), NULL FROM sessfs_past WHERE "
-	PAST_OF " AND until > ?4 GROUP BY until ORDER BY until DESC")
 SQL(SQL_PAST_READ, "SELECT n, state_data, " KEPT_TIMES " FROM sessfs_past WHERE n >= ?1 AND n <= "
 	"?6 AND session_id = ?4 AND state_key = ?5 AND what = 0 ORDER BY n LIMIT ?3")
 SQL(SQL_PAST_READ_BACK, "SELECT n, state_data, " KEPT_TIMES " FROM sessfs_past WHERE n <= ?1 AND "
@@ -91,7 +86,6 @@ SQL(SQL_PAST_READ_BACK, "SELECT n, state_data, " KEPT_TIMES " FROM sessfs_past W
 SQL(SQL_PAST_NEXT, "SELECT ino, session_id, state_key FROM sessfs_past WHERE ino > ?1 OR (ino = "
 	"?1 AND (session_id > ?2 OR (session_id = ?2 AND state_key > ?3))) ORDER BY ino, "
 	"session_id, state_key LIMIT 1")
-SQL(SQL_PAST_SIZE, "SELECT COALESCE(SUM(bytes), 0), COALESCE(MAX(n), 0) FROM sessfs_past")
 SQL(SQL_HIDDEN_READ, "SELECT item_index, state_data, " KEPT_TIMES " FROM sessfs_trash WHERE ino = "
 	"?4 AND item_index >= ?1 ORDER BY item_index LIMIT ?3")
 SQL(SQL_HIDDEN_READ_BACK, "SELECT item_index, state_data, " KEPT_TIMES " FROM sessfs_trash WHERE "

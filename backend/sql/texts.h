@@ -18,10 +18,7 @@
  */
 
 /* clang-format off */
-#define NODE_COLUMNS "n.ino, n.parent, n.entry, n.kind, n.flags, n.mode, n.uid, n.gid, n.nlink, " \
-	"n.rdev, n.size, n.atime, n.mtime, n.ctime, n.btime, n.session_id, n.state_key, " \
-	"n.target, " \
-	"n.generation"
+#include "backend/texts.h"
 /* ?1: which notes the mount ?2 has not digested. */
 SQL(SQL_STATE, "SELECT epoch, 0, turn, settings, "
 	"CASE WHEN EXISTS (SELECT 1 FROM sessfs_feed WHERE ?1) OR (?2 <> 0 AND NOT EXISTS "
@@ -32,9 +29,7 @@ SQL(SQL_STATE, "SELECT epoch, 0, turn, settings, "
 SQL(SQL_STATE_LOCK, "SELECT guard FROM sessfs_store WHERE id = 1 {locked}")
 SQL(SQL_STATE_LOCK_AT_ONCE, "SELECT guard FROM sessfs_store WHERE id = 1 {at_once}")
 SQL(SQL_ROLLBACK, "ROLLBACK")
-SQL(SQL_COMMIT, "COMMIT")
 
-SQL(SQL_NODE_GET, "SELECT " NODE_COLUMNS " FROM sessfs_node n WHERE n.ino = ?1")
 SQL(SQL_NODE_FIND, "SELECT " NODE_COLUMNS " FROM sessfs_node n WHERE n.session_id = ?1 AND "
 	"n.slot = ?2")
 SQL(SQL_NODE_LIST, "SELECT " NODE_COLUMNS " FROM sessfs_node n WHERE n.ino >= ?1 AND n.ino > 0 "
@@ -43,21 +38,14 @@ SQL(SQL_NODE_LIST_ORPHANS, "SELECT " NODE_COLUMNS " FROM sessfs_node n WHERE n.n
 	"n.ino >= ?1 AND n.ino > 0 ORDER BY n.ino LIMIT ?3")
 SQL(SQL_ENTRY_FIND, "SELECT " NODE_COLUMNS ", e.id FROM sessfs_entry e JOIN sessfs_node n "
 	"ON n.ino = e.ino WHERE e.parent = ?1 AND e.name = ?2")
-SQL(SQL_ENTRY_NAME, "SELECT name, ino FROM sessfs_entry WHERE parent = ?1 AND id = ?2")
 SQL(SQL_ENTRY_LIST, "SELECT " NODE_COLUMNS ", e.id, e.name FROM sessfs_entry e JOIN sessfs_node n "
 	"ON n.ino = e.ino WHERE e.parent = ?4 AND e.id >= ?1 ORDER BY e.id LIMIT ?3")
-SQL(SQL_XATTR_GET, "SELECT value FROM sessfs_xattr WHERE ino = ?1 AND name = ?2")
-SQL(SQL_XATTR_LIST, "SELECT name FROM sessfs_xattr WHERE ino = ?1 ORDER BY name")
 SQL(SQL_CHUNK_READ, "SELECT chunk, data FROM sessfs_chunk WHERE ino = ?4 AND chunk >= ?1 AND "
 	"chunk <= ?5 ORDER BY chunk LIMIT ?3")
 SQL(SQL_CHUNK_LIST, "SELECT chunk, OCTET_LENGTH(data) FROM sessfs_chunk WHERE ino = ?4 AND "
 	"chunk >= ?1 AND chunk <= ?5 ORDER BY chunk LIMIT ?3")
 SQL(SQL_PIECE_READ, "SELECT item_index, seq, data FROM sessfs_piece WHERE ino = ?4 AND "
 	"(item_index > ?1 OR (item_index = ?1 AND seq >= ?2)) ORDER BY item_index, seq LIMIT ?3")
-SQL(SQL_MARK_FIND, "SELECT byte_offset, item_index FROM sessfs_mark WHERE ino = ?1 AND "
-	"byte_offset <= ?2 ORDER BY byte_offset DESC LIMIT 1")
-SQL(SQL_MARK_FIND_INDEX, "SELECT byte_offset, item_index FROM sessfs_mark WHERE ino = ?1 AND "
-	"item_index <= ?2 ORDER BY item_index DESC, byte_offset DESC LIMIT 1")
 SQL(SQL_LAST_IDS, "SELECT last_ino, last_entry FROM sessfs_store WHERE id = 1")
 /* The place is what this database is called, which no copy of the store takes along. */
 SQL(SQL_SETTING_LIST, "SELECT name, value FROM sessfs_setting WHERE name <> {bytes 'place'} "

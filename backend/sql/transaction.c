@@ -13,11 +13,11 @@
 #include <stdlib.h>
 
 #include "backend/sql/transaction-parts.h"
-#include "backend/sql/clock.h"
 #include "backend/sql/feed.h"
 #include "backend/sql/past.h"
 #include "backend/base/cleanup.h"
 #include "backend/base/tick.h"
+#include "backend/base/thread.h"
 
 enum {
 	KEYS_GUARDED = 64, /* by one statement */
@@ -44,7 +44,7 @@ static int flush_part(struct transaction *transaction)
 
 	if (r == 0)
 		store->texts.driver->until(store->writer.link,
-					   sql_milliseconds() + store->timeout * INT64_C(1000));
+					   tick_ms() + store->timeout * INT64_C(1000));
 	return r;
 }
 
@@ -67,11 +67,10 @@ static int judge_block(struct transaction *transaction, const struct backend_bat
 	const struct feed_state state = before_state(&transaction->before);
 	struct sql *store = transaction->store;
 	int r = 0;
+	WITH_MUTEX(&store->state.lock);
 
-	pthread_mutex_lock(&store->state.lock);
 	for (size_t i = 0; r == 0 && i < batch->count && store->state.waiting.any; i++)
 		r = feed_judge(&store->state.waiting, &state, &batch->ops[i], batch->append);
-	pthread_mutex_unlock(&store->state.lock);
 	return r;
 }
 
@@ -239,7 +238,7 @@ static int say_append(struct transaction *transaction, const struct backend_batc
 			sql_text(op->session),
 			sql_text(op->key),
 			sql_number(op->at - append->expected),
-			sql_text(op->data.data ? op->data : BYTES("")),
+			sql_text(bytes_given(op->data)),
 			packet->moment && !op->created ? sql_kept_at() : sql_time(op->created),
 			packet->moment && !op->updated ? sql_kept_at() : sql_time(op->updated),
 			number,
@@ -273,12 +272,6 @@ static bool comes_behind(const struct transaction *transaction, const struct bac
 	return batch->append && transaction->applied.shared && !transaction->placed;
 }
 
-/* Whether where an operation's row comes decides what it does. */
-static bool is_placed(const struct backend_op *op)
-{
-	return op->type == BACKEND_ROW_INSERT || op->type == BACKEND_MARK_PUT;
-}
-
 static int apply_append(struct transaction *transaction, const struct backend_batch *batch)
 {
 	const struct sql *store = transaction->store;
@@ -288,8 +281,10 @@ static int apply_append(struct transaction *transaction, const struct backend_ba
 		r = sql_apply_check(store, &batch->ops[i]);
 	if (r == 0)
 		r = say_append(transaction, batch);
+	/* Where an operation's row comes may decide what it does. */
 	for (size_t i = 0; r == 0 && i < batch->count; i++)
-		r = is_placed(&batch->ops[i]) ?
+		r = batch->ops[i].type == BACKEND_ROW_INSERT ||
+				    batch->ops[i].type == BACKEND_MARK_PUT ?
 			    note_op(transaction, &batch->ops[i], NULL) :
 			    MIN(0, apply_op(transaction, &batch->ops[i], 1, NULL));
 	return r == 0 && is_full(transaction) ? flush_part(transaction) : r;
@@ -390,32 +385,28 @@ static int run_batch(struct transaction *transaction, struct sql_request *reques
 	return r;
 }
 
-/* Last, so that the mount's row is locked for a moment only, and says that it lives as of now. */
-static void say_lane(struct transaction *transaction)
-{
-	const struct sql_value number = sql_id(transaction->store->number);
-
-	packet_say(&transaction->packet, SQL_LANE_FAILED, SQL_LANE,
-		   SQL_VALUES(number, sql_number(transaction->applied.number)));
-	packet_say(&transaction->packet, SQL_LOST, SQL_LANE_HERE, SQL_VALUES(number));
-}
-
 static void say_end(struct transaction *transaction)
 {
 	struct sql_packet *packet = &transaction->packet;
 	const struct sql_applied *applied = &transaction->applied;
 	const struct sql *store = transaction->store;
+	const struct sql_value number = sql_id(store->number);
 
 	if (applied->ino > MAX(store->writer.ino, applied->leased_ino) ||
 	    applied->entry > MAX(store->writer.entry, applied->leased_entry))
 		packet_say(packet, -EIO, SQL_TAKEN,
 			   SQL_VALUES(sql_id(applied->ino), sql_id(applied->entry)));
-	if (transaction->notes.any)
+	if (transaction->notes.any) {
 		sql_feed_say(packet, &transaction->notes, applied->number,
 			     transaction->changed.size ? &transaction->changed : NULL, say_first,
 			     transaction);
-	else
-		say_lane(transaction);
+	} else {
+		/* Last, so that the mount's row is locked for a moment only, and says that it lives
+		 * as of now. */
+		packet_say(packet, SQL_LANE_FAILED, SQL_LANE,
+			   SQL_VALUES(number, sql_number(applied->number)));
+		packet_say(packet, SQL_LOST, SQL_LANE_HERE, SQL_VALUES(number));
+	}
 	packet_say(packet, -EIO, SQL_COMMIT, SQL_NO_VALUES);
 }
 

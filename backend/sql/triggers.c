@@ -5,10 +5,10 @@
 #include <stdlib.h>
 
 #include "backend/setup.h"
-#include "backend/sql/clock.h"
 #include "backend/sql/schema.h"
 #include "backend/base/cleanup.h"
 #include "backend/base/log.h"
+#include "backend/base/tick.h"
 
 enum { SHORT_MS = 2000 }; /* that the watching thread may wait for a connection */
 
@@ -139,27 +139,21 @@ int sql_triggers_make(struct sql *store, bool is_new, const struct backend_optio
 	return r < 0 ? r : ended;
 }
 
-/* TRUNCATE, while no mount was there to see it. */
-static int judge_empty(struct sql *store, struct sql_link *link)
-{
-	static const char none[] =
-		"INSERT INTO sessfs_change (item_index, what) SELECT 0, '*' FROM sessfs_store "
-		"WHERE NOT EXISTS (SELECT 1 FROM {rows}) AND EXISTS (SELECT 1 FROM sessfs_node "
-		"WHERE kind >= 2 AND nlink > 0) AND NOT EXISTS (SELECT 1 FROM sessfs_change WHERE "
-		"session_id IS NULL)";
-
-	return sql_schema_ask(store, link, none, NULL, 0, NULL);
-}
-
 /* A snapshot lasts from one heartbeat to the next one: so this is how a table is found to be
  * another one, or emptied. */
 static int watch_table(struct sql *store)
 {
 	static const char look[] = "SELECT 1 FROM {rows} LIMIT 1";
+	/* TRUNCATE, while no mount was there to see it. */
+	static const char none[] =
+		"INSERT INTO sessfs_change (item_index, what) SELECT 0, '*' FROM sessfs_store "
+		"WHERE NOT EXISTS (SELECT 1 FROM {rows}) AND EXISTS (SELECT 1 FROM sessfs_node "
+		"WHERE kind >= 2 AND nlink > 0) AND NOT EXISTS (SELECT 1 FROM sessfs_change WHERE "
+		"session_id IS NULL)";
 	const struct sql_driver *driver = store->texts.driver;
 	struct sql_link **still = &store->watch.still;
 	bool fresh = !*still, another;
-	int r = fresh ? sql_connect(store, false, sql_milliseconds() + SHORT_MS, still, NULL) :
+	int r = fresh ? sql_connect(store, false, tick_ms() + SHORT_MS, still, NULL) :
 			sql_schema_ask(store, *still, look, NULL, 0, NULL);
 
 	/* It is locked: ask the next time, by the same snapshot. */
@@ -174,9 +168,9 @@ static int watch_table(struct sql *store)
 		r = sql_ask(store, *still, bytes_str(driver->begin_read), NULL);
 	if (r < 0)
 		sql_disconnect(store, still);
-	if (another)
-		return sql_schema_ask(store, store->watch.link, anything, NULL, 0, NULL);
-	return fresh ? judge_empty(store, store->watch.link) : 0;
+	return another || fresh ? sql_schema_ask(store, store->watch.link,
+						 another ? anything : none, NULL, 0, NULL) :
+				  0;
 }
 
 /* Some that were there are gone. */

@@ -4,7 +4,6 @@
 #include <errno.h>
 
 #include "backend/sql/feed.h"
-#include "backend/sql/clock.h"
 #include "backend/sql/mounts.h"
 #include "backend/sql/triggers.h"
 #include "backend/sql/slots.h"
@@ -113,11 +112,11 @@ static int beat(struct sql *store, struct sql_beats *beats)
 	/* A lock that somebody has: the next time. */
 	r = r == -EBUSY || r == -EDEADLK ? 0 : r;
 	if (r == -EROFS) {
-		beats->steady = sql_milliseconds();
+		beats->steady = tick_ms();
 		beats->last = beats->steady - BEAT_MS + BARRED_MS;
 		return 0;
 	}
-	return r == 0 && sql_beats_heard(beats, sql_milliseconds()) ?
+	return r == 0 && sql_beats_heard(beats, tick_ms()) ?
 		       sql_mounts_judge(store, store->watch.link) :
 		       r;
 }
@@ -144,11 +143,11 @@ static int look_or_connect(struct sql *store, int64_t now, struct sql_beats *bea
 static void *watch(void *arg)
 {
 	struct sql *store = arg;
-	struct sql_beats beats = { .last = sql_milliseconds(), .steady = sql_milliseconds() };
+	struct sql_beats beats = { .last = tick_ms(), .steady = tick_ms() };
 	int64_t busy_at = 0, now;
 
 	do {
-		now = sql_milliseconds();
+		now = tick_ms();
 		if (look_or_connect(store, now, &beats) == 0)
 			store->watch.looked_at = now;
 		sql_pool_rest(store);
@@ -185,18 +184,18 @@ void sql_watch_stop(struct sql *store)
 /* While the watching thread does not come to it. */
 static void look_aside(struct sql *store)
 {
-	pthread_mutex_lock(&store->aside.lock);
+	WITH_MUTEX(&store->aside.lock);
+
 	if (!store->aside.link)
 		sql_connect(store, true, sql_until(store), &store->aside.link, NULL);
 	if (store->aside.link && look(store, store->aside.link) < 0)
 		sql_disconnect(store, &store->aside.link);
-	pthread_mutex_unlock(&store->aside.lock);
 }
 
 int sql_change_wait(struct backend *backend, int timeout_ms)
 {
 	struct sql *store = sql_of(backend);
-	const int64_t begun = sql_milliseconds();
+	const int64_t begun = tick_ms();
 	const int64_t now = tick_now(), until = now + timeout_ms * INT64_C(1000000);
 	const int64_t first = now + MIN(timeout_ms, PAUSE_MS) * INT64_C(1000000);
 	int r = 0;
@@ -219,9 +218,8 @@ int sql_change_wait(struct backend *backend, int timeout_ms)
 void sql_wake(struct backend *backend)
 {
 	struct sql *store = sql_of(backend);
+	WITH_MUTEX(&store->state.lock);
 
-	pthread_mutex_lock(&store->state.lock);
 	store->watch.waking = true;
 	pthread_cond_broadcast(&store->state.moved);
-	pthread_mutex_unlock(&store->state.lock);
 }

@@ -136,34 +136,24 @@ static int set_evict(struct url *url, const char *value, char **ret_why)
 		       str_explain(ret_why, -EINVAL, "evict= in the URL of a store takes allowed");
 }
 
-static int set_prefix(struct url *url, const char *value, char **ret_why)
-{
-	return value ? set_text(&url->prefix, value) :
-		       str_explain(ret_why, -EINVAL,
-				   "prefix= in the URL of a store takes what keys begin with");
-}
-
-static int set_sentinel(struct url *url, const char *value, char **ret_why)
-{
-	return value ? set_text(&url->sentinel, value) :
-		       str_explain(ret_why, -EINVAL,
-				   "sentinel= in the URL of a store takes the name of a server");
-}
+static const char path[] = "an absolute path";
 
 static const struct parameter {
 	const char *name;
-	int (*set)(struct url *url, const char *value, char **ret_why); /* NULL: a path */
-	size_t path;							/* where it goes */
+	int (*set)(struct url *url, const char *value, char **ret_why);
+	/* Or where its text goes, and what that is. */
+	size_t place;
+	const char *takes;
 } parameters[] = {
-	{ "socket", NULL, offsetof(struct url, socket) },
-	{ "ca", NULL, offsetof(struct url, ca) },
-	{ "passfile", NULL, offsetof(struct url, passfile) },
-	{ "table", set_table, 0 },
-	{ "tls", set_tls, 0 },
-	{ "timeout", set_timeout, 0 },
-	{ "prefix", set_prefix, 0 },
-	{ "sentinel", set_sentinel, 0 },
-	{ "evict", set_evict, 0 },
+	{ "socket", NULL, offsetof(struct url, socket), path },
+	{ "ca", NULL, offsetof(struct url, ca), path },
+	{ "passfile", NULL, offsetof(struct url, passfile), path },
+	{ "table", set_table, 0, NULL },
+	{ "tls", set_tls, 0, NULL },
+	{ "timeout", set_timeout, 0, NULL },
+	{ "prefix", NULL, offsetof(struct url, prefix), "what keys begin with" },
+	{ "sentinel", NULL, offsetof(struct url, sentinel), "the name of a server" },
+	{ "evict", set_evict, 0, NULL },
 };
 
 static int set_parameter(struct url *url, const struct parameter *parameter, const char *value,
@@ -171,11 +161,10 @@ static int set_parameter(struct url *url, const struct parameter *parameter, con
 {
 	if (parameter->set)
 		return parameter->set(url, value, ret_why);
-	if (!value || *value != '/')
-		return str_explain(ret_why, -EINVAL,
-				   "%s= in the URL of a store takes an absolute path",
-				   parameter->name);
-	return set_text((char **)(void *)((char *)url + parameter->path), value);
+	if (!value || (parameter->takes == path && *value != '/'))
+		return str_explain(ret_why, -EINVAL, "%s= in the URL of a store takes %s",
+				   parameter->name, parameter->takes);
+	return set_text((char **)(void *)((char *)url + parameter->place), value);
 }
 
 static int refuse_password(const struct url *url, char **ret_why)

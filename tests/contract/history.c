@@ -420,8 +420,8 @@ static struct counting count_then(struct backend *backend, int64_t time)
 /* However long it takes: what it changes and what it adds have one time. */
 EveryStore(history, a_batch_is_seen_as_a_whole_or_not_at_all)
 {
-	enum { ROWS = 64, LOOKS = 200 };
-	struct backend_op ops[ROWS];
+	enum { CHANGED = 64, LOOKS = 200 };
+	struct backend_op ops[CHANGED];
 	char *data = calloc(1, BACKEND_ITEM_LEAST / 2);
 	int64_t first, last;
 
@@ -429,17 +429,17 @@ EveryStore(history, a_batch_is_seen_as_a_whole_or_not_at_all)
 	memset(data, 'x', BACKEND_ITEM_LEAST / 2);
 	COMMIT(backend, row_insert(S, K, 0, BYTES("a")));
 	first = moment();
-	for (int i = 1; i < ROWS; i++)
+	for (int i = 1; i < CHANGED; i++)
 		ops[i] = row_insert(S, K, i, bytes_make(data, BACKEND_ITEM_LEAST / 2));
 	ops[0] = row_put(S, K, 0, BYTES("b"));
-	cr_assert_eq(backend_commit(backend, ops, ROWS, 0), 0);
+	cr_assert_eq(backend_commit(backend, ops, CHANGED, 0), 0);
 	last = moment();
 	for (int i = 0; i <= LOOKS; i++) {
 		const struct counting seen =
 			count_then(backend, first + (last - first) / LOOKS * i);
 
-		cr_assert_eq(seen.rows, seen.changed ? ROWS : 1, "%d of %d, at %d of %d", seen.rows,
-			     ROWS, i, LOOKS);
+		cr_assert_eq(seen.rows, seen.changed ? CHANGED : 1, "%d of %d, at %d of %d",
+			     seen.rows, CHANGED, i, LOOKS);
 	}
 	free(data);
 }

@@ -8,6 +8,7 @@
 
 #include "backend/redis/redis.h"
 #include "backend/redis/wire.h"
+#include "backend/base/tick.h"
 #include "tests/contract/mounts.h"
 #include "tests/unit/rounds.h"
 
@@ -41,12 +42,12 @@ static int64_t server_runs(const char *script)
 	int64_t number;
 
 	parse(&url);
-	cr_assert_eq(wire_open(&url, NULL, 0, redis_now() + ANSWER_MS, &wire, NULL), 0);
+	cr_assert_eq(wire_open(&url, NULL, 0, tick_ms() + ANSWER_MS, &wire, NULL), 0);
 	words_str(&words, "EVAL");
 	words_str(&words, script);
 	words_str(&words, "0");
 	words_str(&words, url.prefix);
-	cr_assert_eq(wire_ask(wire, &words, redis_now() + ANSWER_MS, &reply), 0);
+	cr_assert_eq(wire_ask(wire, &words, tick_ms() + ANSWER_MS, &reply), 0);
 	cr_assert_neq(reply.type, REPLY_ERROR, "%s", reply.text.data);
 	number = reply_number(&reply);
 	words_done(&words);

@@ -6,13 +6,13 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "backend/sql/clock.h"
 #include "backend/sql/conn.h"
 #include "backend/sql/cursor.h"
 #include "backend/sql/feed.h"
 #include "backend/sql/mounts.h"
 #include "backend/sql/watch.h"
 #include "backend/base/log.h"
+#include "backend/base/tick.h"
 #include "tests/contract/mounts.h"
 #include "tests/unit/server.h"
 
@@ -456,9 +456,9 @@ Test(others, wait_for_a_turn_in_which_nothing_is_committed_a_second)
 	look_around(one);
 	backend_turn(one, true);
 	look_around(two);
-	begun = sql_milliseconds();
+	begun = tick_ms();
 	cr_expect_eq(COMMIT(two, row_insert(S, K, 0, BYTES("1"))), 0, "it is taken away");
-	cr_expect_geq(sql_milliseconds() - begun, 1000, "not before");
+	cr_expect_geq(tick_ms() - begun, 1000, "not before");
 	digest(one);
 	cr_expect_eq(COMMIT(one, row_insert(S, K, 1, BYTES("2"))), 0, "and was only a turn");
 	backend_turn(one, false);

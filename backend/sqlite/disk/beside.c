@@ -59,21 +59,15 @@ int sqlite_beside_open(const char *path, const char *ending, const char *sentenc
 	return (int)got;
 }
 
-static bool begins_with(const char *name, const char *sentence)
+static void remove_own(const char *path, const char *ending, const char *sentence)
 {
+	const char *name = BESIDE(path, ending);
 	_cleanup_(closep) int fd = descriptor_open(name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK, 0);
 	const size_t size = strlen(sentence);
 	char begin[256];
 
-	return fd >= 0 && size <= sizeof(begin) && pread(fd, begin, size, 0) == (ssize_t)size &&
-	       memcmp(begin, sentence, size) == 0;
-}
-
-static void remove_own(const char *path, const char *ending, const char *sentence)
-{
-	const char *name = BESIDE(path, ending);
-
-	if (begins_with(name, sentence))
+	if (fd >= 0 && size <= sizeof(begin) && pread(fd, begin, size, 0) == (ssize_t)size &&
+	    memcmp(begin, sentence, size) == 0)
 		unlink(name);
 }
 

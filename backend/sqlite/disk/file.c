@@ -25,13 +25,13 @@
 #include <sys/stat.h>
 
 #include "backend/sqlite/disk/beside.h"
-#include "backend/sqlite/store/error.h"
 #include "backend/sqlite/store/sqlite.h"
 #include "backend/sqlite/owner/owner.h"
 #include "backend/sqlite/store/store.h"
 #include "backend/base/cleanup.h"
 #include "backend/base/descriptor.h"
 #include "backend/base/log.h"
+#include "backend/base/thread.h"
 
 struct sqlite_file {
 	struct sqlite_file *next;
@@ -172,46 +172,37 @@ int sqlite_place_own(const struct sqlite_place *place, bool shared)
 	off_t byte = shared && sqlite_owner_is_local(place->file->fd) ?
 			     sqlite_owner_name(place->dir, name) :
 			     0;
-	int r;
+	WITH_MUTEX(&files_lock);
 
-	pthread_mutex_lock(&files_lock);
-	r = own(place->file, byte != 0, byte);
-	pthread_mutex_unlock(&files_lock);
-	return r;
+	return own(place->file, byte != 0, byte);
 }
 
 void sqlite_file_disown(struct sqlite_file *file)
 {
-	pthread_mutex_lock(&files_lock);
+	WITH_MUTEX(&files_lock);
+
 	sqlite_owner_give(&file->owner, file->fd);
-	pthread_mutex_unlock(&files_lock);
 }
 
 bool sqlite_file_shared(struct sqlite_file *file)
 {
-	bool shared;
+	WITH_MUTEX(&files_lock);
 
-	pthread_mutex_lock(&files_lock);
-	shared = file->owner.count && file->owner.shared;
-	pthread_mutex_unlock(&files_lock);
-	return shared;
+	return file->owner.count && file->owner.shared;
 }
 
 void sqlite_file_tell(struct sqlite_file *file, const char *called)
 {
-	pthread_mutex_lock(&files_lock);
+	WITH_MUTEX(&files_lock);
+
 	sqlite_owner_tell(&file->owner, file->fd, called);
-	pthread_mutex_unlock(&files_lock);
 }
 
 bool sqlite_file_told(struct sqlite_file *file, const char *called)
 {
-	bool told;
+	WITH_MUTEX(&files_lock);
 
-	pthread_mutex_lock(&files_lock);
-	told = sqlite_owner_told(&file->owner, file->fd, called);
-	pthread_mutex_unlock(&files_lock);
-	return told;
+	return sqlite_owner_told(&file->owner, file->fd, called);
 }
 
 bool sqlite_file_owned(struct sqlite_file *file)
@@ -255,9 +246,8 @@ int sqlite_file_take(const char *path, struct sqlite_file **ret_file)
 void sqlite_file_leave(struct sqlite_file *file)
 {
 	sqlite_file_disown(file);
-	pthread_mutex_lock(&files_lock);
+	WITH_MUTEX(&files_lock);
 	file_release(file);
-	pthread_mutex_unlock(&files_lock);
 }
 
 static uint64_t big_endian(const unsigned char *bytes)

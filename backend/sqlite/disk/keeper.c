@@ -39,7 +39,6 @@
 #include "backend/sqlite/disk/room.h"
 #include "backend/sqlite/store/slots.h"
 #include "backend/sqlite/store/store.h"
-#include "backend/sqlite/rows/times.h"
 #include "backend/sqlite/store/writer.h"
 #include "backend/base/cleanup.h"
 #include "backend/base/descriptor.h"
@@ -169,7 +168,7 @@ static int sync_commits(struct sqlite *store)
 	r = sqlite_file_durable(store);
 	if (r < 0)
 		return r;
-	pthread_mutex_lock(&store->keeper.sync_lock);
+	WITH_MUTEX(&store->keeper.sync_lock);
 	/* The sync for which we have waited may have done it. */
 	if (store->keeper.synced < commits) {
 		commits = atomic_load(&store->keeper.commits);
@@ -177,7 +176,6 @@ static int sync_commits(struct sqlite *store)
 		if (r == 0)
 			store->keeper.synced = commits;
 	}
-	pthread_mutex_unlock(&store->keeper.sync_lock);
 	return r;
 }
 
@@ -251,21 +249,19 @@ void sqlite_keeper_others(struct sqlite *store)
 {
 	if (!sqlite_mounts_shared(store) || !sqlite_mounts_duty(store))
 		return;
-	pthread_mutex_lock(&store->keeper.lock);
+	WITH_MUTEX(&store->keeper.lock);
 	if (!store->keeper.dirty)
 		pthread_cond_signal(&store->keeper.moved);
 	store->keeper.dirty = true;
-	pthread_mutex_unlock(&store->keeper.lock);
 }
 
 void sqlite_keeper_used(struct sqlite *store)
 {
 	if (atomic_load_explicit(&store->keeper.used, memory_order_relaxed))
 		return;
-	pthread_mutex_lock(&store->keeper.lock);
+	WITH_MUTEX(&store->keeper.lock);
 	atomic_store(&store->keeper.used, true);
 	pthread_cond_signal(&store->keeper.moved);
-	pthread_mutex_unlock(&store->keeper.lock);
 }
 
 /* Returns whether all was done that such a checkpoint does, without waiting for anybody. */
@@ -298,20 +294,20 @@ static bool checkpoint(struct sqlite *store, int mode)
 static bool come_closer(struct sqlite *store)
 {
 	int pages = pages_to_copy(store);
-	int64_t begin = sqlite_milliseconds();
+	int64_t begin = tick_ms();
 
 	checkpoint(store, SQLITE_CHECKPOINT_PASSIVE);
-	return (sqlite_milliseconds() - begin) * pages_to_copy(store) <= (int64_t)HOLD_MS * pages;
+	return (tick_ms() - begin) * pages_to_copy(store) <= (int64_t)HOLD_MS * pages;
 }
 
 /* Other mounts write, too, and keep snapshots.  With the turn taken, those are renewed so that all
  * of the WAL can be copied, and once more so that none needs it: if there are any. */
 static void empty_shared(struct sqlite *store)
 {
-	int64_t until = sqlite_milliseconds() + ASKED_MS;
+	int64_t until = tick_ms() + ASKED_MS;
 
 	sqlite_mounts_turn(store);
-	while (!checkpoint(store, SQLITE_CHECKPOINT_RESTART) && sqlite_milliseconds() < until) {
+	while (!checkpoint(store, SQLITE_CHECKPOINT_RESTART) && tick_ms() < until) {
 		sqlite_mounts_ask(store);
 		usleep(ASKED_PAUSE_US);
 	}
@@ -374,13 +370,12 @@ static bool wait_for_use(struct sqlite *store, int timeout_ms, bool *ret_dirty)
 static void gather(struct sqlite *store)
 {
 	const int64_t until = after(SYNC_MS);
+	WITH_MUTEX(&store->keeper.lock);
 
-	pthread_mutex_lock(&store->keeper.lock);
 	while (!store->keeper.stop && !store->keeper.hurry)
 		if (tick_cond_wait(&store->keeper.moved, &store->keeper.lock, until) == -ETIMEDOUT)
 			break;
 	store->keeper.dirty = store->keeper.hurry = false;
-	pthread_mutex_unlock(&store->keeper.lock);
 }
 
 /* Page caches, which fill again soon enough when they are needed.  A guest's heap is the program's.

@@ -214,16 +214,9 @@ void sqlite_reserve_to_wal(struct sqlite *store)
 	pass_to_wal(store, fd, 0, from, from + store->room.held);
 }
 
-/* Of several mounts one has it. */
-static bool is_had(int fd)
-{
-	struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
-
-	return fcntl(fd, F_OFD_SETLK, &lock) < 0 && (errno == EAGAIN || errno == EACCES);
-}
-
 void sqlite_reserve_open(struct sqlite *store)
 {
+	struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
 	uint64_t total, left;
 	struct stat st;
 
@@ -240,7 +233,8 @@ void sqlite_reserve_open(struct sqlite *store)
 		store->room.fd = -1;
 		return;
 	}
-	if (is_had(store->room.fd)) {
+	/* Of several mounts one has it. */
+	if (fcntl(store->room.fd, F_OFD_SETLK, &lock) < 0 && (errno == EAGAIN || errno == EACCES)) {
 		closep(&store->room.fd);
 		store->room.fd = -1;
 		return;

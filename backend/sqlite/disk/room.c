@@ -44,7 +44,6 @@
 #include "backend/sqlite/disk/reserve.h"
 #include "backend/sqlite/disk/room.h"
 #include "backend/sqlite/owner/mounts.h"
-#include "backend/sqlite/rows/times.h"
 #include "backend/sqlite/store/slots.h"
 #include "backend/sqlite/store/sqlite.h"
 #include "backend/sqlite/store/store.h"
@@ -53,6 +52,7 @@
 #include "backend/base/log-pause.h"
 #include "backend/base/log.h"
 #include "backend/base/tick.h"
+#include "backend/base/thread.h"
 
 enum {
 	QUOTA_EXTRA = 64, /* pages above the quota for a transaction that frees */
@@ -242,7 +242,7 @@ int sqlite_room_check(struct sqlite *store, uint64_t bytes)
  */
 static int checkpoint(struct sqlite *store, int mode)
 {
-	const int64_t until = sqlite_milliseconds() + OWN_READERS_MS;
+	const int64_t until = tick_ms() + OWN_READERS_MS;
 	sqlite3 *db = store->writer.db;
 	int code, tries = 0;
 
@@ -252,7 +252,7 @@ static int checkpoint(struct sqlite *store, int mode)
 		pthread_mutex_lock(&store->keeper.checkpoint_lock);
 		code = sqlite3_wal_checkpoint_v2(db, "main", mode, NULL, NULL);
 		pthread_mutex_unlock(&store->keeper.checkpoint_lock);
-		tries += !sqlite_pool_is_used(store) || sqlite_milliseconds() > until;
+		tries += !sqlite_pool_is_used(store) || tick_ms() > until;
 		if ((code & 0xff) != SQLITE_BUSY || tries == CHECKPOINT_TRIES)
 			break;
 		usleep(CHECKPOINT_MS * 1000);
@@ -478,12 +478,9 @@ void sqlite_room_return(struct sqlite *store)
 
 static bool is_wanted(struct sqlite *store)
 {
-	bool wanted;
+	WITH_MUTEX(&store->keeper.lock);
 
-	pthread_mutex_lock(&store->keeper.lock);
-	wanted = store->keeper.stop || store->keeper.dirty;
-	pthread_mutex_unlock(&store->keeper.lock);
-	return wanted;
+	return store->keeper.stop || store->keeper.dirty;
 }
 
 /* The database is longer than what is committed: a checkpoint beside writers has left it so.  One

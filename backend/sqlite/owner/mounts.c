@@ -37,9 +37,10 @@
 #include "backend/sqlite/owner/mounts.h"
 #include "backend/sqlite/store/slots.h"
 #include "backend/sqlite/store/store.h"
-#include "backend/sqlite/rows/times.h"
 #include "backend/base/cleanup.h"
 #include "backend/base/log.h"
+#include "backend/base/tick.h"
+#include "backend/base/thread.h"
 
 enum {
 	COUNT_AT = 512,	 /* how many mounts there are */
@@ -200,10 +201,10 @@ static int take_slot(struct sqlite *store, const char *name)
 /* Whoever has the store and is not here is about to come; or is in a file that was removed. */
 static int wait_for_others(struct sqlite *store)
 {
-	int64_t deadline = sqlite_milliseconds() + SQLITE_BUSY_MS;
+	int64_t deadline = tick_ms() + SQLITE_BUSY_MS;
 
 	while (!sqlite_mounts_shared(store) && sqlite_file_owned_elsewhere(store->place.file)) {
-		if (sqlite_milliseconds() > deadline)
+		if (tick_ms() > deadline)
 			return -EBUSY;
 		usleep(WAIT_MS * 1000);
 	}
@@ -284,7 +285,7 @@ bool sqlite_mounts_shared(const struct sqlite *store)
 void sqlite_mounts_sweep(struct sqlite *store)
 {
 	struct slot slots[SQLITE_MOUNTS];
-	int64_t now = sqlite_milliseconds();
+	int64_t now = tick_ms();
 
 	if (!sqlite_mounts_shared(store) || now < store->mounts.sweep_at)
 		return;
@@ -431,44 +432,38 @@ static void pause_before(unsigned look)
 /* The kernel's own queue for locks would wait for a mount that is stopped. */
 void sqlite_mounts_turn(struct sqlite *store)
 {
-	int64_t deadline = sqlite_milliseconds() + SQLITE_BUSY_MS;
+	int64_t deadline = tick_ms() + SQLITE_BUSY_MS;
 	unsigned looks = 0;
+	WITH_MUTEX(&store->mounts.lock);
 
-	pthread_mutex_lock(&store->mounts.lock);
 	while (!store->mounts.turns &&
-	       lock_byte(store->mounts.fd, F_OFD_SETLK, F_WRLCK, TURN) < 0 &&
-	       sqlite_milliseconds() < deadline)
+	       lock_byte(store->mounts.fd, F_OFD_SETLK, F_WRLCK, TURN) < 0 && tick_ms() < deadline)
 		pause_before(looks++);
 	if (!store->mounts.turns++)
-		store->mounts.turn_at = sqlite_milliseconds();
-	pthread_mutex_unlock(&store->mounts.lock);
+		store->mounts.turn_at = tick_ms();
 }
 
 static bool has_turn_for_long(struct sqlite *store)
 {
-	bool result;
+	WITH_MUTEX(&store->mounts.lock);
 
-	pthread_mutex_lock(&store->mounts.lock);
-	result =
-		store->mounts.turns && sqlite_milliseconds() - store->mounts.turn_at > TURN_LONG_MS;
-	pthread_mutex_unlock(&store->mounts.lock);
-	return result;
+	return store->mounts.turns && tick_ms() - store->mounts.turn_at > TURN_LONG_MS;
 }
 
 void sqlite_mounts_turn_begin(struct sqlite *store)
 {
-	int64_t deadline = sqlite_milliseconds() + SQLITE_BUSY_MS;
+	int64_t deadline = tick_ms() + SQLITE_BUSY_MS;
 	unsigned looks = 0;
 
-	while (has_turn_for_long(store) && sqlite_milliseconds() < deadline)
+	while (has_turn_for_long(store) && tick_ms() < deadline)
 		pause_before(looks++);
 	sqlite_mounts_turn(store);
 }
 
 void sqlite_mounts_turn_end(struct sqlite *store)
 {
-	pthread_mutex_lock(&store->mounts.lock);
+	WITH_MUTEX(&store->mounts.lock);
+
 	if (--store->mounts.turns == 0)
 		lock_byte(store->mounts.fd, F_OFD_SETLK, F_UNLCK, TURN);
-	pthread_mutex_unlock(&store->mounts.lock);
 }

@@ -3,7 +3,7 @@
  * one. */
 
 /* clang-format off */
-SQL(SQL_ORPHAN_FIND, "SELECT " NODE_COLUMNS "FROM sessfs_node n WHERE n.nlink = 0 AND "
+SQL(SQL_ORPHAN_FIND, "SELECT " NODE_COLUMNS " FROM sessfs_node n WHERE n.nlink = 0 AND "
 	"n.session_id = ?1 AND n.state_key = ?2")
 SQL(SQL_CHANGE_GET, "SELECT first_index, deleted_index, stamp, rewritten FROM sessfs_change WHERE "
 	"session_id = ?1 AND state_key = ?2")
@@ -22,7 +22,6 @@ SQL(SQL_LOCK_PUT, "INSERT OR REPLACE INTO sessfs_lock (ino, mount, locks) "
 	"VALUES (?1, ?2, ?3)")
 SQL(SQL_LOCK_DELETE, "DELETE FROM sessfs_lock WHERE ino = ?1 AND mount = ?2")
 SQL(SQL_LOCK_LIST, "SELECT mount, locks FROM sessfs_lock WHERE ino = ?1 AND mount <> ?2")
-SQL(SQL_NODE_LOCKS_DELETE, "DELETE FROM sessfs_lock WHERE ino = ?1")
 /* The settings, of which the rows' table is one, and how often one was changed. */
 SQL(SQL_SETTING_LIST, "SELECT substr(key, 9), value FROM sessfs_meta WHERE "
 	"key > 'setting:' AND key < 'setting;' UNION ALL "

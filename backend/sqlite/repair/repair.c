@@ -241,10 +241,7 @@ static int bring(struct repairing *repairing)
 		r = repair_mend(repairing);
 	if (r == 0)
 		r = sqlite_conn_exec(conn, drop_helper);
-	if (r == 0)
-		r = sqlite_conn_exec(conn, "COMMIT");
-	if (r < 0)
-		sqlite_conn_rollback(conn);
+	r = sqlite_conn_end(conn, r);
 	if (r == 0)
 		r = sqlite_conn_exec(conn, "PRAGMA synchronous = NORMAL");
 	if (r == 0 && !repairing->repaired.records)

@@ -3,7 +3,6 @@
 #include <errno.h>
 
 #include "backend/fields.h"
-#include "backend/sqlite/store/error.h"
 #include "backend/sqlite/store/feed.h"
 #include "backend/sqlite/owner/mounts.h"
 #include "backend/sqlite/rows/past.h"
@@ -11,7 +10,6 @@
 #include "backend/sqlite/store/setting.h"
 #include "backend/sqlite/rows/shift.h"
 #include "backend/sqlite/store/store.h"
-#include "backend/sqlite/rows/times.h"
 #include "backend/sqlite/store/writer.h"
 #include "backend/base/cleanup.h"
 
@@ -20,7 +18,7 @@ enum {
 	INOS_NOTED = 1024,   /* inode numbers that are noted as used at once */
 };
 
-typedef int apply_fn(struct sqlite_conn *conn, const struct backend_op *op, const char *now);
+typedef int apply_fn(struct sqlite_conn *conn, const struct backend_op *op);
 
 /* How an operation becomes SQL: the statements, and the fields that are their parameters from ?1
  * on. */
@@ -31,15 +29,15 @@ struct recipe {
 	apply_fn *apply; /* instead */
 };
 
-static apply_fn apply_row_put, apply_row_delete, apply_past, apply_shift, apply_node_put,
-	apply_node_set, apply_change_done, apply_guard, apply_lease, apply_lock, apply_setting;
+static apply_fn apply_row_put, apply_row_delete, apply_node_put, apply_node_set, apply_change_done,
+	apply_guard, apply_lease, apply_lock, apply_setting;
 
 static const struct recipe recipes[BACKEND_OP_TYPES] = {
 	[BACKEND_ROW_INSERT] = { { SQL_ROW_INSERT }, "sk@DCUv", true, NULL },
 	[BACKEND_ROW_PUT] = { { SQL_ROW_PUT }, "sk@DCUv", true, apply_row_put },
 	[BACKEND_ROW_DELETE] = { { SQL_ROW_DELETE }, "sk@t", true, apply_row_delete },
 	[BACKEND_KEY_MOVE] = { { SQL_KEY_CLEAR_TARGET, SQL_KEY_MOVE }, "skSKv", true, NULL },
-	[BACKEND_ROWS_SHIFT] = { { SQL_NONE }, "", true, apply_shift },
+	[BACKEND_ROWS_SHIFT] = { { SQL_NONE }, "", true, sqlite_shift },
 	[BACKEND_KEY_HIDE] = { { SQL_TRASH_MAKE, SQL_KEY_HIDE, SQL_KEY_HIDDEN },
 			       "ski",
 			       true,
@@ -49,12 +47,12 @@ static const struct recipe recipes[BACKEND_OP_TYPES] = {
 			       true,
 			       NULL },
 	[BACKEND_HIDDEN_DELETE] = { { SQL_TRASH_MAKE, SQL_HIDDEN_DELETE }, "i@t", true, NULL },
-	[BACKEND_PAST_COPY] = { { SQL_NONE }, "", true, apply_past },
-	[BACKEND_ROWS_COPY] = { { SQL_NONE }, "", true, apply_past },
-	[BACKEND_PAST_NOTE] = { { SQL_NONE }, "", true, apply_past },
-	[BACKEND_PAST_MERGE] = { { SQL_NONE }, "", true, apply_past },
-	[BACKEND_PAST_SAME] = { { SQL_NONE }, "", true, apply_past },
-	[BACKEND_PAST_FORGET] = { { SQL_NONE }, "", true, apply_past },
+	[BACKEND_PAST_COPY] = { { SQL_NONE }, "", true, sqlite_past_apply },
+	[BACKEND_ROWS_COPY] = { { SQL_NONE }, "", true, sqlite_past_apply },
+	[BACKEND_PAST_NOTE] = { { SQL_NONE }, "", true, sqlite_past_apply },
+	[BACKEND_PAST_MERGE] = { { SQL_NONE }, "", true, sqlite_past_apply },
+	[BACKEND_PAST_SAME] = { { SQL_NONE }, "", true, sqlite_past_apply },
+	[BACKEND_PAST_FORGET] = { { SQL_NONE }, "", true, sqlite_past_apply },
 	[BACKEND_NODE_PUT] = { { SQL_NONE }, "", false, apply_node_put },
 	[BACKEND_NODE_SET] = { { SQL_NONE }, "", false, apply_node_set },
 	[BACKEND_NODE_DELETE] = { { SQL_NODE_DELETE, SQL_NODE_XATTRS_DELETE, SQL_NODE_CHUNKS_DELETE,
@@ -84,157 +82,52 @@ static const struct recipe recipes[BACKEND_OP_TYPES] = {
 			      apply_setting },
 };
 
-/* Tables without times or versions have no parameter for them; SQLite then says no, and we do not
- * mind. */
-static void bind_time(sqlite3_stmt *statement, int index, int64_t time, const char *now)
-{
-	char stamp[SQLITE_STAMP];
-
-	if (!time) {
-		sqlite_bind_text(statement, index, bytes_str(now));
-		return;
-	}
-	sqlite_stamp(time, stamp);
-	sqlite3_bind_text(statement, index, stamp, -1, SQLITE_TRANSIENT);
-}
-
-static void bind_field(sqlite3_stmt *statement, int index, char letter, const struct backend_op *op,
-		       const char *now)
-{
-	const struct op_field *field = op_fields;
-	const void *at;
-
-	while (field->letter != letter)
-		field++;
-	at = (const char *)op + field->offset;
-	switch (field->as) {
-	case AS_TEXT:
-		sqlite_bind_text(statement, index, *(const struct bytes *)at);
-		break;
-	case AS_BLOB:
-		sqlite_bind_blob(statement, index, *(const struct bytes *)at);
-		break;
-	case AS_TIME:
-		bind_time(statement, index, *(const int64_t *)at, now);
-		break;
-	case AS_SIGNED:
-		sqlite3_bind_int64(statement, index, *(const int64_t *)at);
-		break;
-	case AS_UNSIGNED:
-		sqlite3_bind_int64(statement, index, sqlite_clip(*(const uint64_t *)at));
-		break;
-	}
-}
-
 static int apply_recipe(struct sqlite_conn *conn, const struct recipe *recipe,
-			const struct backend_op *op, const char *now)
+			const struct backend_op *op)
 {
 	int r = 0;
 
-	for (const enum sqlite_sql *sql = recipe->statements; r == 0 && *sql != SQL_NONE; sql++) {
-		sqlite3_stmt *statement = sqlite_conn_take(conn, *sql, &r);
-
-		if (!statement)
-			return r;
-		for (int i = 0; recipe->fields[i]; i++)
-			bind_field(statement, i + 1, recipe->fields[i], op, now);
-		r = sqlite_conn_finish(conn, statement);
-	}
+	for (const enum sqlite_sql *sql = recipe->statements; r == 0 && *sql != SQL_NONE; sql++)
+		r = sqlite_conn_op(conn, *sql, recipe->fields, op, NULL);
 	return r;
-}
-
-static int row_is_same(struct sqlite_conn *conn, const struct backend_op *op)
-{
-	int r = 0, code;
-	sqlite3_stmt *statement = sqlite_conn_take(conn, SQL_ROW_SAME, &r);
-
-	if (!statement)
-		return r;
-	for (int i = 0; "sk@D"[i]; i++)
-		bind_field(statement, i + 1, "sk@D"[i], op, NULL);
-	code = sqlite3_step(statement);
-	r = sqlite_result(conn, code);
-	sqlite3_reset(statement);
-	return r < 0 ? r : code == SQLITE_ROW;
 }
 
 /* An insert that turns into an update has the old row, the new one, and two records in memory: for
  * a large one it is better done in steps. */
-static int apply_row_put(struct sqlite_conn *conn, const struct backend_op *op, const char *now)
+static int apply_row_put(struct sqlite_conn *conn, const struct backend_op *op)
 {
-	static const struct recipe update = { { SQL_ROW_UPDATE }, "sk@DCUv", true, NULL };
-	static const struct recipe ensure = { { SQL_ROW_ENSURE }, "sk@DCUv", true, NULL };
+	const char *fields = recipes[BACKEND_ROW_PUT].fields;
 	int r;
 
 	if (op->data.size < ROW_LARGE)
-		return apply_recipe(conn, &recipes[BACKEND_ROW_PUT], op, now);
-	r = row_is_same(conn, op);
+		return apply_recipe(conn, &recipes[BACKEND_ROW_PUT], op);
+	r = sqlite_conn_op(conn, SQL_ROW_SAME, "sk@D", op, NULL);
 	if (r != 0)
 		return MIN(r, 0);
-	r = apply_recipe(conn, &update, op, now);
-	if (r < 0 || sqlite3_changes(conn->db) > 0)
-		return r;
-	return apply_recipe(conn, &ensure, op, now);
+	r = sqlite_conn_op(conn, SQL_ROW_UPDATE, fields, op, NULL);
+	return r < 0 || sqlite3_changes(conn->db) > 0 ?
+		       r :
+		       sqlite_conn_op(conn, SQL_ROW_ENSURE, fields, op, NULL);
 }
 
-static int apply_row_delete(struct sqlite_conn *conn, const struct backend_op *op, const char *now)
+static int apply_row_delete(struct sqlite_conn *conn, const struct backend_op *op)
 {
-	return op->created ? sqlite_past_delete_later(conn, op) :
-			     apply_recipe(conn, &recipes[BACKEND_ROW_DELETE], op, now);
-}
-
-static int apply_shift(struct sqlite_conn *conn, const struct backend_op *op, const char *now)
-{
-	(void)now;
-	return sqlite_shift(conn, op);
-}
-
-static int apply_past(struct sqlite_conn *conn, const struct backend_op *op, const char *now)
-{
-	return sqlite_past_apply(conn, op, now);
-}
-
-static void bind_optional(sqlite3_stmt *statement, int index, struct bytes text, bool blob)
-{
-	if (!text.data)
-		sqlite3_bind_null(statement, index);
-	else if (blob)
-		sqlite_bind_blob(statement, index, text);
-	else
-		sqlite_bind_text(statement, index, text);
+	return op->created ? sqlite_conn_op(conn, SQL_ROW_DELETE_LATER, "sk@tc", op, NULL) :
+			     apply_recipe(conn, &recipes[BACKEND_ROW_DELETE], op);
 }
 
 static int put_node(struct sqlite_conn *conn, enum sqlite_sql sql, const struct backend_node *node)
 {
-	const int64_t numbers[] = {
-		sqlite_clip(node->ino),
-		sqlite_clip(node->parent),
-		sqlite_clip(node->entry),
-		node->kind,
-		node->flags,
-		node->mode,
-		node->uid,
-		node->gid,
-		node->nlink,
-		sqlite_clip(node->rdev),
-		sqlite_clip(node->size),
-		node->atime,
-		node->mtime,
-		node->ctime,
-		node->btime,
-	};
-	int r = 0, index = 0;
-	sqlite3_stmt *statement = sqlite_conn_take(conn, sql, &r);
-
-	if (!statement)
-		return r;
-	for (size_t i = 0; i < ARRAY_SIZE(numbers); i++)
-		sqlite3_bind_int64(statement, ++index, numbers[i]);
-	bind_optional(statement, ++index, node->session, false);
-	bind_optional(statement, ++index, node->key, false);
-	bind_optional(statement, ++index, node->target, true);
-	sqlite3_bind_int64(statement, ++index, sqlite_clip(node->generation));
-	return sqlite_conn_finish(conn, statement);
+	return sqlite_conn_ask(
+		conn, sql,
+		SQL_VALUES(sql_id(node->ino), sql_id(node->parent), sql_id(node->entry),
+			   sql_number(node->kind), sql_number(node->flags), sql_number(node->mode),
+			   sql_number(node->uid), sql_number(node->gid), sql_number(node->nlink),
+			   sql_id(node->rdev), sql_id(node->size), sql_number(node->atime),
+			   sql_number(node->mtime), sql_number(node->ctime),
+			   sql_number(node->btime), sql_text(node->session), sql_text(node->key),
+			   sql_blob(node->target), sql_id(node->generation)),
+		NULL);
 }
 
 /* That a number is used stays in the store when its node does not: many are noted at once, in the
@@ -243,7 +136,6 @@ static int note_ino(struct sqlite_conn *conn, uint64_t ino)
 {
 	const struct backend_op op = { .ino = MIN(ino, (uint64_t)INT64_MAX - INOS_NOTED) +
 					      INOS_NOTED - 1 };
-	static const struct recipe note = { { SQL_INO_NOTE }, "i", false, NULL };
 	uint64_t *noted = &conn->store->ino_noted;
 	int64_t leased = 0;
 	int r = 0;
@@ -253,18 +145,17 @@ static int note_ino(struct sqlite_conn *conn, uint64_t ino)
 	*noted = MAX(*noted, (uint64_t)leased);
 	if (r < 0 || ino <= *noted)
 		return r;
-	r = apply_recipe(conn, &note, &op, NULL);
+	r = sqlite_conn_op(conn, SQL_INO_NOTE, "i", &op, NULL);
 	if (r == 0)
 		*noted = op.ino;
 	return r;
 }
 
-static int apply_guard(struct sqlite_conn *conn, const struct backend_op *op, const char *now)
+static int apply_guard(struct sqlite_conn *conn, const struct backend_op *op)
 {
 	_cleanup_(backend_node_done) struct backend_node orphan = { 0 };
 	int r;
 
-	(void)now;
 	if (!op->session.data && op->ino)
 		return op->at == BACKEND_UNUSED ? sqlite_uses_exclude(conn->store, op->ino) : 0;
 	if (!op->session.data)
@@ -273,29 +164,20 @@ static int apply_guard(struct sqlite_conn *conn, const struct backend_op *op, co
 	return r == -ENOENT ? 0 : r < 0 ? r : -EEXIST;
 }
 
-static int apply_lock(struct sqlite_conn *conn, const struct backend_op *op, const char *now)
+static int apply_lock(struct sqlite_conn *conn, const struct backend_op *op)
 {
-	enum sqlite_sql sql = op->data.size ? SQL_LOCK_PUT : SQL_LOCK_DELETE;
-	sqlite3_stmt *statement;
 	int r = op->at ? sqlite_locks_judge(conn, op->ino, op->data) : 0;
 
-	(void)now;
-	if (r < 0)
-		return r;
-	statement = sqlite_conn_take(conn, sql, &r);
-	if (!statement)
-		return r;
-	sqlite3_bind_int64(statement, 1, sqlite_clip(op->ino));
-	sqlite3_bind_int64(statement, 2, (int64_t)conn->store->mounts.number);
-	if (op->data.size)
-		sqlite_bind_blob(statement, 3, op->data);
-	return sqlite_conn_finish(conn, statement);
+	return r < 0 ? r :
+		       sqlite_conn_ask(conn, op->data.size ? SQL_LOCK_PUT : SQL_LOCK_DELETE,
+				       SQL_VALUES(sql_id(op->ino),
+						  sql_id(conn->store->mounts.number),
+						  sql_blob(op->data)),
+				       NULL);
 }
 
-static int apply_lease(struct sqlite_conn *conn, const struct backend_op *op, const char *now)
+static int apply_lease(struct sqlite_conn *conn, const struct backend_op *op)
 {
-	static const struct recipe note_ino = { { SQL_INO_NOTE }, "i", false, NULL };
-	static const struct recipe note_entry = { { SQL_ENTRY_NOTE }, "@", false, NULL };
 	const struct backend_op noted = { .ino = op->ino + (uint64_t)op->to,
 					  .at = op->at + op->to };
 	int64_t ino = 0, entry = 0;
@@ -306,18 +188,17 @@ static int apply_lease(struct sqlite_conn *conn, const struct backend_op *op, co
 	if (r == 0 && ((uint64_t)ino > op->ino || entry > op->at))
 		return -ESTALE;
 	if (r == 0)
-		r = apply_recipe(conn, &note_ino, &noted, now);
+		r = sqlite_conn_op(conn, SQL_INO_NOTE, "i", &noted, NULL);
 	if (r == 0)
-		r = apply_recipe(conn, &note_entry, &noted, now);
+		r = sqlite_conn_op(conn, SQL_ENTRY_NOTE, "@", &noted, NULL);
 	return r;
 }
 
-static int apply_node_put(struct sqlite_conn *conn, const struct backend_op *op, const char *now)
+static int apply_node_put(struct sqlite_conn *conn, const struct backend_op *op)
 {
 	int r = put_node(conn, SQL_NODE_TOUCH, op->node);
 	bool touched = r == 0 && sqlite3_changes(conn->db) > 0;
 
-	(void)now;
 	if (r == 0 && !touched)
 		r = note_ino(conn, op->node->ino);
 	if (r == 0 && !touched)
@@ -325,51 +206,36 @@ static int apply_node_put(struct sqlite_conn *conn, const struct backend_op *op,
 	return r;
 }
 
-static int apply_node_set(struct sqlite_conn *conn, const struct backend_op *op, const char *now)
+static int apply_node_set(struct sqlite_conn *conn, const struct backend_op *op)
 {
 	const struct backend_node *node = op->node;
-	const int64_t numbers[] = {
-		sqlite_clip(node->ino),
-		op->at,
-		node->atime,
-		node->mtime,
-		node->ctime,
-		node->mode,
-		node->uid,
-		node->gid,
-		sqlite_clip(node->generation),
-	};
-	static const struct recipe recipe = { { SQL_NODE_LINKS }, "it", false, NULL };
 	const struct backend_op links = { .ino = node->ino, .to = op->to };
-	int r = 0;
-	sqlite3_stmt *statement = sqlite_conn_take(conn, SQL_NODE_SET, &r);
+	int r = sqlite_conn_ask(conn, SQL_NODE_SET,
+				SQL_VALUES(sql_id(node->ino), sql_number(op->at),
+					   sql_number(node->atime), sql_number(node->mtime),
+					   sql_number(node->ctime), sql_number(node->mode),
+					   sql_number(node->uid), sql_number(node->gid),
+					   sql_id(node->generation)),
+				NULL);
 
-	if (!statement)
-		return r;
-	for (size_t i = 0; i < ARRAY_SIZE(numbers); i++)
-		sqlite3_bind_int64(statement, (int)i + 1, numbers[i]);
-	r = sqlite_conn_finish(conn, statement);
-	return r < 0 || !op->to ? r : apply_recipe(conn, &recipe, &links, now);
+	return r < 0 || !op->to ? r : sqlite_conn_op(conn, SQL_NODE_LINKS, "it", &links, NULL);
 }
 
-static int apply_change_done(struct sqlite_conn *conn, const struct backend_op *op, const char *now)
+static int apply_change_done(struct sqlite_conn *conn, const struct backend_op *op)
 {
-	static const struct recipe one = { { SQL_CHANGE_DONE }, "sk@", false, NULL };
-	static const struct recipe everything = { { SQL_EVERYTHING_DONE }, "@", false, NULL };
-	static const struct recipe aside = { { SQL_DIGESTED_SET }, "@", false, NULL };
-
 	if (op->session.data)
-		return apply_recipe(conn, &one, op, now);
-	if (conn->store->mode == MODE_ASIDE)
-		return apply_recipe(conn, &aside, op, now);
-	return apply_recipe(conn, &everything, op, now);
+		return sqlite_conn_op(conn, SQL_CHANGE_DONE, "sk@", op, NULL);
+	return sqlite_conn_op(conn,
+			      conn->store->mode == MODE_ASIDE ? SQL_DIGESTED_SET :
+								SQL_EVERYTHING_DONE,
+			      "@", op, NULL);
 }
 
-static int apply_setting(struct sqlite_conn *conn, const struct backend_op *op, const char *now)
+static int apply_setting(struct sqlite_conn *conn, const struct backend_op *op)
 {
 	return bytes_equal(op->name, BYTES("table")) ?
 		       sqlite_setting_table(conn, op->data) :
-		       apply_recipe(conn, &recipes[BACKEND_SETTING], op, now);
+		       apply_recipe(conn, &recipes[BACKEND_SETTING], op);
 }
 
 static int check_op(const struct sqlite *store, const struct backend_op *op)
@@ -385,17 +251,17 @@ static int check_op(const struct sqlite *store, const struct backend_op *op)
 	return 0;
 }
 
-static int apply_op(struct sqlite_conn *conn, const struct backend_op *op, const char *now)
+static int apply_op(struct sqlite_conn *conn, const struct backend_op *op)
 {
 	const struct recipe *recipe;
 	int r = check_op(conn->store, op);
 
 	if (r == 0)
-		r = sqlite_past_keep(conn, op, now);
+		r = sqlite_past_keep(conn, op);
 	if (r < 0)
 		return r;
 	recipe = &recipes[op->type];
-	return recipe->apply ? recipe->apply(conn, op, now) : apply_recipe(conn, recipe, op, now);
+	return recipe->apply ? recipe->apply(conn, op) : apply_recipe(conn, recipe, op);
 }
 
 /* Whether the next SQLITE_ROWS operations append to one list, at this time. */
@@ -413,34 +279,25 @@ static bool are_rows(const struct backend_op *ops, size_t count)
 }
 
 /* In one statement that takes half the time: the place in the tables is looked for once. */
-static int apply_rows(struct sqlite_conn *conn, const struct backend_op *ops, const char *now)
+static int apply_rows(struct sqlite_conn *conn, const struct backend_op *ops)
 {
-	static const char first[] = "sk@DCU"; /* and then the data of the others */
-	const int count = sizeof(first) - 1;
-	sqlite3_stmt *statement;
+	struct sql_value values[SQLITE_ROWS + 5];
+	size_t count = op_values("sk@DCU", ops, values); /* and then the data of the others */
 	int r = 0;
 
 	for (size_t i = 0; r == 0 && i < SQLITE_ROWS; i++)
 		r = check_op(conn->store, &ops[i]);
-	if (r < 0)
-		return r;
-	statement = sqlite_conn_take(conn, SQL_ROWS_INSERT, &r);
-	if (!statement)
-		return r;
-	for (int i = 0; i < count; i++)
-		bind_field(statement, i + 1, first[i], ops, now);
-	for (int i = 1; i < SQLITE_ROWS; i++)
-		bind_field(statement, count + i, 'D', &ops[i], now);
-	return sqlite_conn_finish(conn, statement);
+	for (size_t i = 1; i < SQLITE_ROWS; i++)
+		values[count++] = op_value('D', &ops[i]);
+	return r < 0 ? r : sqlite_conn_ask(conn, SQL_ROWS_INSERT, values, count, NULL);
 }
 
-int sqlite_apply(struct sqlite_conn *conn, const struct backend_op *ops, size_t count,
-		 const char *now)
+int sqlite_apply(struct sqlite_conn *conn, const struct backend_op *ops, size_t count)
 {
 	/* With triggers, SQLite would hold all of them at once. */
 	bool rows = !conn->store->writer_triggers && conn->store->layout.has_created &&
 		    are_rows(ops, count);
-	int r = rows ? apply_rows(conn, ops, now) : apply_op(conn, ops, now);
+	int r = rows ? apply_rows(conn, ops) : apply_op(conn, ops);
 
 	return r < 0 ? r : rows ? SQLITE_ROWS : 1;
 }

@@ -7,7 +7,8 @@
 #include "backend/sqlite/store/store.h"
 #include "backend/base/cleanup.h"
 
-struct cursor cursor_open(struct sqlite_conn *conn, enum sqlite_sql sql)
+struct cursor cursor_open(struct sqlite_conn *conn, enum sqlite_sql sql,
+			  const struct sql_value *values, size_t count)
 {
 	struct cursor cursor = { .conn = conn, .least = INT64_MIN };
 
@@ -18,49 +19,16 @@ struct cursor cursor_open(struct sqlite_conn *conn, enum sqlite_sql sql)
 		cursor.r =
 			sqlite_conn_prepare(cursor.conn, sqlite_sql_text(sql), &cursor.statement);
 	}
+	if (cursor.r == 0)
+		sqlite_conn_bind(conn, cursor.statement, values, count);
 	return cursor;
 }
 
-void cursor_bind_number(struct cursor *cursor, int64_t number)
+void cursor_bind_stored(struct cursor *cursor, int index, struct bytes text)
 {
 	if (cursor->r == 0)
-		sqlite3_bind_int64(cursor->statement, ++cursor->bound, number);
-}
-
-void cursor_bind_text(struct cursor *cursor, struct bytes text)
-{
-	if (cursor->r == 0)
-		sqlite_bind_text(cursor->statement, ++cursor->bound, text);
-}
-
-void cursor_bind_stored(struct cursor *cursor, struct bytes text)
-{
-	if (cursor->r == 0)
-		sqlite3_bind_text64(cursor->statement, ++cursor->bound, text.data, text.size,
-				    SQLITE_STATIC, cursor->conn->store->encoding);
-}
-
-void cursor_bind_blob(struct cursor *cursor, struct bytes blob)
-{
-	if (cursor->r == 0)
-		sqlite_bind_blob(cursor->statement, ++cursor->bound, blob);
-}
-
-void cursor_bind_id(struct cursor *cursor, uint64_t id)
-{
-	cursor_bind_number(cursor, sqlite_clip(id));
-}
-
-void cursor_bind_least(struct cursor *cursor, int64_t least)
-{
-	cursor_bind_number(cursor, least);
-	cursor->least = least;
-}
-
-void cursor_bind_after(struct cursor *cursor, uint64_t after)
-{
-	cursor_bind_id(cursor, after);
-	cursor->least = after < INT64_MAX ? (int64_t)after + 1 : INT64_MAX;
+		sqlite3_bind_text64(cursor->statement, index, text.data, text.size, SQLITE_STATIC,
+				    cursor->conn->store->encoding);
 }
 
 bool cursor_next(struct cursor *cursor)

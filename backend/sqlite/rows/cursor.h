@@ -5,15 +5,15 @@
 /*
  * A statement under way in a snapshot.
  *
- *	struct cursor cursor = cursor_open(&snapshot->conn, SQL_XATTR_LIST);
+ *	struct cursor cursor =
+ *		cursor_open(&snapshot->conn, SQL_XATTR_LIST, SQL_VALUES(sql_id(ino)));
  *
- *	cursor_bind_id(&cursor, ino);
  *	while (cursor_next(&cursor))
  *		cursor.r = fn(arg, cursor_bytes(&cursor, 0));
  *	return cursor_end(&cursor);
  *
- * A failure, or what a callback stops with, is remembered in r: then nothing is bound any more, and
- * there is no further row.  No lock is taken; a cursor is its snapshot's.
+ * A failure, or what a callback stops with, is remembered in r: then there is no further row.  No
+ * lock is taken; a cursor is its snapshot's.
  */
 
 #include "backend/sqlite/store/conn.h"
@@ -21,26 +21,16 @@
 struct cursor {
 	struct sqlite_conn *conn;
 	sqlite3_stmt *statement;
-	bool own;  /* made because a callback of the same query asks again */
-	int bound; /* parameters */
+	bool own; /* made because a callback of the same query asks again */
 	int r;
 	int64_t least;	      /* that the next key may be */
 	bool short_of_memory; /* bytes that were handed out were not all: an error at the end */
 };
 
-struct cursor cursor_open(struct sqlite_conn *conn, enum sqlite_sql sql);
-
-/* The next parameter. */
-void cursor_bind_number(struct cursor *cursor, int64_t number);
-void cursor_bind_text(struct cursor *cursor, struct bytes text);
-/* Text in the encoding of the store. */
-void cursor_bind_stored(struct cursor *cursor, struct bytes text);
-void cursor_bind_blob(struct cursor *cursor, struct bytes blob);
-void cursor_bind_id(struct cursor *cursor, uint64_t id);
-/* The least key that is asked for. */
-void cursor_bind_least(struct cursor *cursor, int64_t least);
-/* A number behind which the keys begin that are asked for. */
-void cursor_bind_after(struct cursor *cursor, uint64_t after);
+struct cursor cursor_open(struct sqlite_conn *conn, enum sqlite_sql sql,
+			  const struct sql_value *values, size_t count);
+/* Another parameter: text in the encoding of the store. */
+void cursor_bind_stored(struct cursor *cursor, int index, struct bytes text);
 
 /* Whether there is one more row. */
 bool cursor_next(struct cursor *cursor);

@@ -12,230 +12,89 @@
 #include <unistd.h>
 
 #include "backend/base/cleanup.h"
-#include "backend/base/moment.h"
 #include "backend/sqlite/rows/cursor.h"
+#include "backend/sqlite/rows/read.h"
 #include "backend/sqlite/rows/times.h"
-#include "backend/sqlite/store/error.h"
 #include "backend/sqlite/store/slots.h"
 #include "backend/sqlite/store/store.h"
 
 /* ---- Keeping ---- */
 
-/* A statement that keeps rows of a key, with its first four parameters; NULL: *ret_error. */
-static sqlite3_stmt *keep_begin(struct sqlite_conn *conn, enum sqlite_sql sql, struct bytes session,
-				struct bytes key, int64_t until, int *ret_error)
+int sqlite_past_moment(struct sqlite_conn *conn)
 {
-	sqlite3_stmt *statement = sqlite_conn_take(conn, sql, ret_error);
+	const bool forgets = conn->store->backend.forgets || conn->store->writer_forgets;
 
-	if (!statement)
-		return NULL;
-	sqlite3_bind_int64(statement, 1, until);
-	sqlite3_bind_int64(statement, 2, getpid());
-	sqlite_bind_text(statement, 3, session);
-	sqlite_bind_text(statement, 4, key);
-	return statement;
+	return sqlite_conn_ask(conn, SQL_PAST_MOMENT,
+			       SQL_VALUES(sql_number(forgets ? -1 : conn->until),
+					  sql_number(getpid())),
+			       NULL);
 }
 
-static int keep(struct sqlite_conn *conn, struct bytes session, struct bytes key, int64_t first,
-		int64_t last, int64_t until)
-{
-	int r = 0;
-	sqlite3_stmt *statement = keep_begin(conn, SQL_PAST_KEEP, session, key, until, &r);
-
-	if (!statement)
-		return r;
-	sqlite3_bind_int64(statement, 5, first);
-	sqlite3_bind_int64(statement, 6, last);
-	return sqlite_conn_finish(conn, statement);
-}
-
-static int keep_later(struct sqlite_conn *conn, const struct backend_op *op, int64_t until)
-{
-	int r = 0;
-	sqlite3_stmt *statement =
-		keep_begin(conn, SQL_PAST_KEEP_LATER, op->session, op->key, until, &r);
-
-	if (!statement)
-		return r;
-	sqlite3_bind_int64(statement, 5, op->created);
-	sqlite3_bind_int64(statement, 6, op->at);
-	sqlite3_bind_int64(statement, 7, op->to);
-	return sqlite_conn_finish(conn, statement);
-}
-
-int sqlite_past_delete_later(struct sqlite_conn *conn, const struct backend_op *op)
-{
-	int r = 0;
-	sqlite3_stmt *statement = sqlite_conn_take(conn, SQL_ROW_DELETE_LATER, &r);
-
-	if (!statement)
-		return r;
-	sqlite_bind_text(statement, 1, op->session);
-	sqlite_bind_text(statement, 2, op->key);
-	sqlite3_bind_int64(statement, 3, op->at);
-	sqlite3_bind_int64(statement, 4, op->to);
-	sqlite3_bind_int64(statement, 5, op->created);
-	return sqlite_conn_finish(conn, statement);
-}
-
-int sqlite_past_moment(struct sqlite_conn *conn, const char *now)
-{
-	int r = 0;
-	sqlite3_stmt *statement = sqlite_conn_take(conn, SQL_PAST_MOMENT, &r);
-
-	if (!statement)
-		return r;
-	sqlite3_bind_int64(statement, 1,
-			   conn->store->backend.forgets || conn->store->writer_forgets ?
-				   -1 :
-				   moment_read(now));
-	sqlite3_bind_int64(statement, 2, getpid());
-	return sqlite_conn_finish(conn, statement);
-}
-
-int sqlite_past_moment_over(struct sqlite_conn *conn)
-{
-	return sqlite_conn_run(conn, SQL_PAST_MOMENT_OVER);
-}
-
-static int note(struct sqlite_conn *conn, const struct backend_past_key *key,
+static int note(struct sqlite_conn *conn, uint64_t ino, struct bytes session, struct bytes key,
 		enum backend_past_what what, int64_t index, int64_t last, int64_t until)
 {
-	int r = 0;
-	sqlite3_stmt *statement = sqlite_conn_take(conn, SQL_PAST_NOTE, &r);
-
-	if (!statement)
-		return r;
-	sqlite3_bind_int64(statement, 1, sqlite_clip(key->ino));
-	sqlite_bind_text(statement, 2, key->session);
-	sqlite_bind_text(statement, 3, key->key);
-	sqlite3_bind_int64(statement, 4, until);
-	sqlite3_bind_int64(statement, 5, what);
-	sqlite3_bind_int64(statement, 6, index);
-	sqlite3_bind_int64(statement, 7, last);
-	sqlite3_bind_int64(statement, 8, getpid());
-	return sqlite_conn_finish(conn, statement);
+	return sqlite_conn_ask(conn, SQL_PAST_NOTE,
+			       SQL_VALUES(sql_id(ino), sql_given(session), sql_given(key),
+					  sql_number(until), sql_number(what), sql_number(index),
+					  sql_number(last), sql_number(getpid())),
+			       NULL);
 }
 
 /* A row comes that does not say by its created_at from when on it is there. */
-static int came(struct sqlite_conn *conn, const struct backend_op *op, int64_t until)
+static int came(struct sqlite_conn *conn, const struct backend_op *op)
 {
-	const struct backend_past_key key = { 0, op->session, op->key };
-	int r = 0;
-	sqlite3_stmt *statement = sqlite_conn_take(conn, SQL_PAST_EXTEND, &r);
+	int r = sqlite_conn_op(conn, SQL_PAST_EXTEND, "sk@u", op, NULL);
 
-	if (!statement)
-		return r;
-	sqlite_bind_text(statement, 1, op->session);
-	sqlite_bind_text(statement, 2, op->key);
-	sqlite3_bind_int64(statement, 3, op->at);
-	sqlite3_bind_int64(statement, 4, until);
-	r = sqlite_conn_finish(conn, statement);
 	return r < 0 || sqlite3_changes(conn->db) ?
 		       r :
-		       note(conn, &key, PAST_NONE, op->at, op->at, until);
-}
-
-static int ask_key(struct sqlite_conn *conn, enum sqlite_sql sql, struct bytes session,
-		   struct bytes key, int64_t index, int64_t *ret_number)
-{
-	struct cursor cursor = cursor_open(conn, sql);
-
-	cursor_bind_text(&cursor, session);
-	cursor_bind_text(&cursor, key);
-	if (sql == SQL_ROW_THERE)
-		cursor_bind_number(&cursor, index);
-	if (cursor_only(&cursor, 0))
-		*ret_number = cursor_number(&cursor, 0);
-	return cursor_end(&cursor);
+		       note(conn, 0, op->session, op->key, PAST_NONE, op->at, op->at, conn->until);
 }
 
 /* One row was kept: how much that takes. */
 static int kept_one(struct sqlite_conn *conn)
 {
-	struct cursor cursor = cursor_open(conn, SQL_PAST_BYTES);
+	int64_t bytes = 0;
+	int r = sqlite_conn_ask(conn, SQL_PAST_BYTES,
+				SQL_VALUES(sql_number(sqlite3_last_insert_rowid(conn->db))),
+				&bytes);
 
-	cursor_bind_number(&cursor, sqlite3_last_insert_rowid(conn->db));
-	if (cursor_only(&cursor, 0))
-		conn->store->room.kept_bytes += (uint64_t)cursor_number(&cursor, 0) + SQLITE_PAGE;
-	return cursor_end(&cursor);
+	conn->store->room.kept_bytes += (uint64_t)bytes + SQLITE_PAGE;
+	return MIN(r, 0);
 }
 
-static int keep_put(struct sqlite_conn *conn, const struct backend_op *op, int64_t until)
+static int keep_put(struct sqlite_conn *conn, const struct backend_op *op)
 {
 	const bool tells = conn->store->layout.has_created && !op->created;
 	int64_t there = 0;
-	int r = 0;
-	sqlite3_stmt *statement =
-		keep_begin(conn, SQL_PAST_KEEP_OTHER, op->session, op->key, until, &r);
+	int r = sqlite_conn_op(conn, SQL_PAST_KEEP_OTHER, "uPsk@D", op, NULL);
 
-	if (!statement)
-		return r;
-	sqlite3_bind_int64(statement, 5, op->at);
-	sqlite_bind_text(statement, 6, op->data);
-	r = sqlite_conn_finish(conn, statement);
 	if (r == 0 && sqlite3_changes(conn->db))
 		return kept_one(conn);
 	if (r < 0 || tells)
 		return r;
-	r = ask_key(conn, SQL_ROW_THERE, op->session, op->key, op->at, &there);
-	return r < 0 || there ? r : came(conn, op, until);
+	r = sqlite_conn_op(conn, SQL_ROW_THERE, "sk@", op, &there);
+	return r < 0 || there ? MIN(r, 0) : came(conn, op);
 }
 
-/* A key, and what it has of another one: ?1 and ?2 go to ?3 and ?4. */
-static int turn_key(struct sqlite_conn *conn, enum sqlite_sql sql, const struct backend_op *op)
+static int keep_move(struct sqlite_conn *conn, const struct backend_op *op)
 {
-	int r = 0;
-	sqlite3_stmt *statement = sqlite_conn_take(conn, sql, &r);
-
-	if (!statement)
-		return r;
-	if (sql == SQL_PAST_GONE) {
-		sqlite3_bind_int64(statement, 1, sqlite_clip(op->ino));
-		return sqlite_conn_finish(conn, statement);
-	}
-	sqlite_bind_text(statement, 1, op->session);
-	sqlite_bind_text(statement, 2, op->key);
-	if (sql == SQL_PAST_MOVE) {
-		sqlite_bind_text(statement, 3, op->session_to);
-		sqlite_bind_text(statement, 4, op->key_to);
-	} else {
-		sqlite3_bind_int64(statement, 3, sqlite_clip(op->ino));
-	}
-	return sqlite_conn_finish(conn, statement);
-}
-
-/* number: until when it was kept; SQL_PAST_SHED: how many records stay. */
-static int forget(struct sqlite_conn *conn, enum sqlite_sql sql, const struct backend_past_key *key,
-		  int64_t number)
-{
-	int r = 0;
-	sqlite3_stmt *statement = sqlite_conn_take(conn, sql, &r);
-
-	if (!statement)
-		return r;
-	sqlite3_bind_int64(statement, 1, sqlite_clip(key->ino));
-	sqlite_bind_text(statement, 2, key->session);
-	sqlite_bind_text(statement, 3, key->key);
-	sqlite3_bind_int64(statement, 4, number);
-	return sqlite_conn_finish(conn, statement);
-}
-
-static int keep_move(struct sqlite_conn *conn, const struct backend_op *op, int64_t until)
-{
-	const struct backend_past_key from = { 0, op->session, op->key };
-	const struct backend_past_key to = { 0, op->session_to, op->key_to };
+	const struct backend_op from = { .session = op->session, .key = op->key, .at = INT64_MAX };
+	const struct backend_op to = {
+		.session = op->session_to, .key = op->key_to, .at = INT64_MIN, .to = INT64_MAX
+	};
 	int64_t known = 0;
-	int r = ask_key(conn, SQL_PAST_KNOWN, to.session, to.key, 0, &known);
+	int r = sqlite_conn_op(conn, SQL_PAST_KNOWN, "SK", op, &known);
 
-	if (r < 0 || (bytes_equal(from.session, to.session) && bytes_equal(from.key, to.key)))
-		return r;
+	if (r < 0 || (bytes_equal(op->session, op->session_to) && bytes_equal(op->key, op->key_to)))
+		return MIN(r, 0);
 	if (!known)
-		return turn_key(conn, SQL_PAST_MOVE, op);
-	r = keep(conn, to.session, to.key, INT64_MIN, INT64_MAX, until);
+		return sqlite_conn_op(conn, SQL_PAST_MOVE, "skSK", op, NULL);
+	r = sqlite_conn_op(conn, SQL_PAST_KEEP, "uPsk@t", &to, NULL);
 	if (r == 0)
-		r = forget(conn, SQL_PAST_FORGET, &from, INT64_MAX);
-	return r < 0 ? r : note(conn, &to, PAST_NONE, INT64_MIN, INT64_MAX, until);
+		r = sqlite_conn_op(conn, SQL_PAST_FORGET, "isk@", &from, NULL);
+	return r < 0 ? r :
+		       note(conn, 0, op->session_to, op->key_to, PAST_NONE, INT64_MIN, INT64_MAX,
+			    conn->until);
 }
 
 /* A history goes with the file, also where none is being kept. */
@@ -243,21 +102,19 @@ static int go_along(struct sqlite_conn *conn, const struct backend_op *op)
 {
 	switch (op->type) {
 	case BACKEND_KEY_HIDE:
-		return turn_key(conn, SQL_PAST_HIDE, op);
+		return sqlite_conn_op(conn, SQL_PAST_HIDE, "ski", op, NULL);
 	case BACKEND_KEY_SHOW:
-		return turn_key(conn, SQL_PAST_SHOW, op);
+		return sqlite_conn_op(conn, SQL_PAST_SHOW, "ski", op, NULL);
 	case BACKEND_HIDDEN_DELETE:
-		return op->at == INT64_MIN ? turn_key(conn, SQL_PAST_GONE, op) : 0;
+		return op->at == INT64_MIN ? sqlite_conn_op(conn, SQL_PAST_GONE, "i", op, NULL) : 0;
 	default:
 		return 0;
 	}
 }
 
-int sqlite_past_keep(struct sqlite_conn *conn, const struct backend_op *op, const char *now)
+int sqlite_past_keep(struct sqlite_conn *conn, const struct backend_op *op)
 {
 	const struct sqlite *store = conn->store;
-	const struct backend_past_key key = { 0, op->session, op->key };
-	int64_t until;
 
 	if (op->type > BACKEND_HIDDEN_DELETE || store->mode != MODE_WHOLE)
 		return 0;
@@ -270,19 +127,19 @@ int sqlite_past_keep(struct sqlite_conn *conn, const struct backend_op *op, cons
 		return go_along(conn, op);
 	if (op->type == BACKEND_ROW_INSERT && !op->created && store->layout.has_created)
 		return 0;
-	until = moment_read(now);
 	switch (op->type) {
 	case BACKEND_ROW_INSERT:
-		return came(conn, op, until);
+		return came(conn, op);
 	case BACKEND_ROW_PUT:
-		return keep_put(conn, op, until);
+		return keep_put(conn, op);
 	case BACKEND_ROW_DELETE:
-		return op->created ? keep_later(conn, op, until) :
-				     keep(conn, op->session, op->key, op->at, op->to, until);
+		return op->created ?
+			       sqlite_conn_op(conn, SQL_PAST_KEEP_LATER, "uPskc@t", op, NULL) :
+			       sqlite_conn_op(conn, SQL_PAST_KEEP, "uPsk@t", op, NULL);
 	case BACKEND_KEY_MOVE:
-		return keep_move(conn, op, until);
+		return keep_move(conn, op);
 	case BACKEND_ROWS_SHIFT:
-		return note(conn, &key, PAST_MOVED, op->at, op->to, until);
+		return note(conn, 0, op->session, op->key, PAST_MOVED, op->at, op->to, conn->until);
 	default:
 		return go_along(conn, op);
 	}
@@ -290,128 +147,72 @@ int sqlite_past_keep(struct sqlite_conn *conn, const struct backend_op *op, cons
 
 /* ---- Operations ---- */
 
-static int copy(struct sqlite_conn *conn, enum sqlite_sql sql, const struct backend_op *op,
-		int64_t until)
+static int copy(struct sqlite_conn *conn, enum sqlite_sql sql, const struct backend_op *op)
 {
-	int r = 0;
-	sqlite3_stmt *statement = sqlite_conn_take(conn, sql, &r);
+	struct backend_op copied = *op;
 
-	if (!statement)
-		return r;
-	sqlite_bind_text(statement, 1, sql == SQL_PAST_NONE ? op->session_to : op->session);
-	sqlite_bind_text(statement, 2, sql == SQL_PAST_NONE ? op->key_to : op->key);
-	sqlite3_bind_int64(statement, 3, op->at);
-	sqlite3_bind_int64(statement, 4, op->to);
-	sqlite3_bind_int64(statement, 5, op->seq);
-	if (sql == SQL_PAST_NONE) {
-		sqlite3_bind_int64(statement, 6, until);
-		sqlite3_bind_int64(statement, 7, getpid());
-	} else {
-		sqlite_bind_text(statement, 6, op->session_to);
-		sqlite_bind_text(statement, 7, op->key_to);
-	}
-	if (sql != SQL_PAST_NONE) {
-		sqlite3_bind_int64(statement, 8, op->created);
-		sqlite3_bind_int64(statement, 9, MAX(op->version, 1));
-		sqlite_bind_text(statement, 10, op->name);
-		sqlite_bind_text(statement, 11, op->data);
-	}
-	return sqlite_conn_finish(conn, statement);
-}
-
-/* ?1 to ?3 a key, ?4 and ?5 times. */
-static int run_times(struct sqlite_conn *conn, enum sqlite_sql sql, const struct backend_op *op,
-		     int64_t *ret_number)
-{
-	struct cursor cursor = cursor_open(conn, sql);
-
-	cursor_bind_id(&cursor, op->ino);
-	cursor_bind_text(&cursor, op->session);
-	cursor_bind_text(&cursor, op->key);
-	cursor_bind_number(&cursor, op->at);
-	cursor_bind_number(&cursor, op->to);
-	if (cursor_next(&cursor) && sqlite3_column_type(cursor.statement, 0) == SQLITE_INTEGER)
-		*ret_number = cursor_number(&cursor, 0);
-	return cursor_end(&cursor);
+	copied.version = MAX(op->version, 1);
+	return sqlite_conn_op(conn, sql, "sk@tqSKcvND", &copied, NULL);
 }
 
 static int merge(struct sqlite_conn *conn, const struct backend_op *op)
 {
-	const struct backend_past_key key = { op->ino, op->session, op->key };
+	static const enum sqlite_sql steps[] = { SQL_PAST_UNMERGED, SQL_PAST_DOUBLES,
+						 SQL_PAST_MERGE };
 	int64_t since = INT64_MAX;
-	int r = run_times(conn, SQL_PAST_MERGED, op, &since);
+	int r = sqlite_conn_op(conn, SQL_PAST_MERGED, "isk@t", op, &since);
 
 	if (r < 0 || since == INT64_MAX)
 		return r;
-	r = run_times(conn, SQL_PAST_UNMERGED, op, &since);
-	if (r == 0)
-		r = run_times(conn, SQL_PAST_DOUBLES, op, &since);
-	if (r == 0)
-		r = run_times(conn, SQL_PAST_MERGE, op, &since);
-	return r < 0 ? r : note(conn, &key, PAST_MERGED, MIN(since, op->at), op->to, op->to);
+	for (size_t i = 0; r >= 0 && i < ARRAY_SIZE(steps); i++)
+		r = sqlite_conn_op(conn, steps[i], "isk@t", op, NULL);
+	return r < 0 ? r :
+		       note(conn, op->ino, op->session, op->key, PAST_MERGED, MIN(since, op->at),
+			    op->to, op->to);
 }
 
 static int compare(struct sqlite_conn *conn, const struct backend_op *op)
 {
-	struct cursor cursor = cursor_open(conn, SQL_PAST_SAME);
+	const int r = sqlite_conn_op(conn, SQL_PAST_SAME, "isk@tq", op, NULL);
 
-	cursor_bind_id(&cursor, op->ino);
-	cursor_bind_text(&cursor, op->session);
-	cursor_bind_text(&cursor, op->key);
-	cursor_bind_number(&cursor, op->at);
-	cursor_bind_number(&cursor, op->to);
-	cursor_bind_number(&cursor, op->seq);
-	(void)cursor_only(&cursor, -ESTALE);
-	return cursor_end(&cursor);
+	return r < 0 ? r : r ? 0 : -ESTALE;
 }
 
-int sqlite_past_apply(struct sqlite_conn *conn, const struct backend_op *op, const char *now)
+int sqlite_past_apply(struct sqlite_conn *conn, const struct backend_op *op)
 {
-	const struct backend_past_key key = { op->ino, op->session, op->key };
 	const bool forgets = conn->store->backend.forgets;
-	int64_t until = moment_read(now);
-	int r;
+	int r = 0;
 
 	switch (op->type) {
 	case BACKEND_PAST_COPY:
-		r = !forgets && !conn->store->writer_triggers ?
-			    copy(conn, SQL_PAST_NONE, op, until) :
-			    0;
-		return r < 0 ? r : copy(conn, SQL_PAST_COPY, op, until);
+		if (!forgets && !conn->store->writer_triggers)
+			r = sqlite_conn_op(conn, SQL_PAST_NONE, "SK@tquP", op, NULL);
+		return r < 0 ? r : copy(conn, SQL_PAST_COPY, op);
 	case BACKEND_ROWS_COPY:
-		return copy(conn, SQL_ROWS_COPY, op, until);
+		return copy(conn, SQL_ROWS_COPY, op);
 	case BACKEND_PAST_NOTE:
 		return forgets ? 0 :
-				 note(conn, &key, (enum backend_past_what)op->parent, op->at,
-				      op->to, until);
+				 note(conn, op->ino, op->session, op->key,
+				      (enum backend_past_what)op->parent, op->at, op->to,
+				      conn->until);
 	case BACKEND_PAST_MERGE:
 		return merge(conn, op);
 	case BACKEND_PAST_SAME:
 		return compare(conn, op);
 	case BACKEND_PAST_FORGET:
 		if (op->to)
-			return forget(conn, SQL_PAST_SHED, &key, op->to);
-		r = forget(conn, SQL_PAST_FORGET, &key, op->at);
+			return sqlite_conn_op(conn, SQL_PAST_SHED, "iskt", op, NULL);
+		r = sqlite_conn_op(conn, SQL_PAST_FORGET, "isk@", op, NULL);
 		return r < 0 || op->at == INT64_MAX || !sqlite3_changes(conn->db) ?
 			       r :
-			       note(conn, &key, PAST_MERGED, INT64_MIN, op->at, op->at + 1);
+			       note(conn, op->ino, op->session, op->key, PAST_MERGED, INT64_MIN,
+				    op->at, op->at + 1);
 	default:
 		return -EINVAL;
 	}
 }
 
 /* ---- Reading ---- */
-
-static struct cursor open_past(struct backend_snapshot *snapshot, enum sqlite_sql sql,
-			       const struct backend_past_key *key)
-{
-	struct cursor cursor = cursor_open(&snapshot->conn, sql);
-
-	cursor_bind_id(&cursor, key->ino);
-	cursor_bind_text(&cursor, key->session);
-	cursor_bind_text(&cursor, key->key);
-	return cursor;
-}
 
 /* A store of an older format that is only read has none. */
 static bool has_past(const struct backend *backend)
@@ -423,9 +224,10 @@ static int list_past(struct backend_snapshot *snapshot, enum sqlite_sql sql,
 		     const struct backend_past_key *key, int64_t after, backend_past_fn *fn,
 		     void *arg)
 {
-	struct cursor cursor = open_past(snapshot, sql, key);
+	struct cursor cursor = cursor_open(&snapshot->conn, sql,
+					   SQL_VALUES(sql_id(key->ino), sql_given(key->session),
+						      sql_given(key->key), sql_number(after)));
 
-	cursor_bind_number(&cursor, after);
 	while (cursor_next(&cursor)) {
 		const struct backend_past past = {
 			.n = cursor_number(&cursor, 0),
@@ -457,23 +259,6 @@ int sqlite_past_times(struct backend *backend, struct backend_snapshot *snapshot
 	return has_past(backend) ? list_past(snapshot, SQL_PAST_TIMES, key, after, fn, arg) : 0;
 }
 
-static int read_times(struct cursor *cursor, int64_t from, bool back, backend_row_time_fn *fn,
-		      void *arg)
-{
-	cursor->least = back ? ~from : from;
-	while (cursor_next(cursor)) {
-		int64_t at = cursor_number(cursor, 0);
-
-		if (cursor_in_order(cursor, back ? ~at : at))
-			cursor->r = fn(arg, at,
-				       (struct backend_times){
-					       sqlite_stamp_read(cursor->statement, 2),
-					       sqlite_stamp_read(cursor->statement, 3) },
-				       cursor_bytes(cursor, 1));
-	}
-	return cursor_end(cursor);
-}
-
 int sqlite_past_read(struct backend *backend, struct backend_snapshot *snapshot,
 		     const struct backend_past_key *key, int64_t first, int64_t last, bool back,
 		     backend_row_time_fn *fn, void *arg)
@@ -482,22 +267,21 @@ int sqlite_past_read(struct backend *backend, struct backend_snapshot *snapshot,
 
 	if (!has_past(backend))
 		return 0;
-	cursor = open_past(snapshot, back ? SQL_PAST_READ_BACK : SQL_PAST_READ, key);
-	cursor_bind_number(&cursor, first);
-	cursor_bind_number(&cursor, last);
-	return read_times(&cursor, back ? last : first, back, fn, arg);
+	cursor = cursor_open(&snapshot->conn, back ? SQL_PAST_READ_BACK : SQL_PAST_READ,
+			     SQL_VALUES(sql_id(key->ino), sql_given(key->session),
+					sql_given(key->key), sql_number(first), sql_number(last)));
+	return sqlite_tell_times(&cursor, back ? last : first, back, fn, arg);
 }
 
 int sqlite_hidden_read(struct backend *backend, struct backend_snapshot *snapshot, uint64_t ino,
 		       int64_t from, bool back, backend_row_time_fn *fn, void *arg)
 {
 	struct cursor cursor =
-		cursor_open(&snapshot->conn, back ? SQL_HIDDEN_READ_BACK : SQL_HIDDEN_READ);
+		cursor_open(&snapshot->conn, back ? SQL_HIDDEN_READ_BACK : SQL_HIDDEN_READ,
+			    SQL_VALUES(sql_id(ino), sql_number(from)));
 
 	(void)backend;
-	cursor_bind_id(&cursor, ino);
-	cursor_bind_number(&cursor, from);
-	return read_times(&cursor, from, back, fn, arg);
+	return sqlite_tell_times(&cursor, from, back, fn, arg);
 }
 
 int sqlite_past_keys(struct backend *backend, struct backend_snapshot *snapshot,
@@ -511,7 +295,10 @@ int sqlite_past_keys(struct backend *backend, struct backend_snapshot *snapshot,
 	if (after)
 		key = *after;
 	while (r == 0 && more) {
-		struct cursor cursor = open_past(snapshot, SQL_PAST_NEXT, &key);
+		struct cursor cursor =
+			cursor_open(&snapshot->conn, SQL_PAST_NEXT,
+				    SQL_VALUES(sql_id(key.ino), sql_given(key.session),
+					       sql_given(key.key)));
 
 		more = cursor_next(&cursor);
 		if (more) {
@@ -523,8 +310,8 @@ int sqlite_past_keys(struct backend *backend, struct backend_snapshot *snapshot,
 				cursor.r = buf_append_bytes(&name, cursor_bytes(&cursor, 2));
 		}
 		r = cursor_end(&cursor);
-		key.session = bytes_make(session.data ? session.data : "", session.size);
-		key.key = bytes_make(name.data ? name.data : "", name.size);
+		key.session = buf_given(&session);
+		key.key = buf_given(&name);
 		if (r == 0 && more)
 			r = fn(arg, &key);
 	}
@@ -540,7 +327,7 @@ int sqlite_past_size(struct backend *backend, struct backend_snapshot *snapshot,
 	*ret_last = 0;
 	if (!has_past(backend))
 		return 0;
-	cursor = cursor_open(&snapshot->conn, SQL_PAST_SIZE);
+	cursor = cursor_open(&snapshot->conn, SQL_PAST_SIZE, SQL_NO_VALUES);
 	if (cursor_only(&cursor, 0)) {
 		*ret_bytes = (uint64_t)cursor_number(&cursor, 0);
 		*ret_last = cursor_number(&cursor, 1);

@@ -8,14 +8,11 @@
 #include "backend/sqlite/store/conn.h"
 
 /* In the writer's transaction, before an operation is applied: keep what it takes away. */
-int sqlite_past_keep(struct sqlite_conn *conn, const struct backend_op *op, const char *now);
-/* BACKEND_ROW_DELETE with created. */
-int sqlite_past_delete_later(struct sqlite_conn *conn, const struct backend_op *op);
-/* In a transaction that runs the triggers: of which time and process is what they keep; and its
- * end. */
-int sqlite_past_moment(struct sqlite_conn *conn, const char *now);
-int sqlite_past_moment_over(struct sqlite_conn *conn);
+int sqlite_past_keep(struct sqlite_conn *conn, const struct backend_op *op);
+/* In a transaction that runs the triggers, until SQL_PAST_MOMENT_OVER: of which time and process is
+ * what they keep. */
+int sqlite_past_moment(struct sqlite_conn *conn);
 /* BACKEND_PAST_... and BACKEND_ROWS_COPY. */
-int sqlite_past_apply(struct sqlite_conn *conn, const struct backend_op *op, const char *now);
+int sqlite_past_apply(struct sqlite_conn *conn, const struct backend_op *op);
 
 #endif

@@ -9,7 +9,7 @@
 #include "backend/sqlite/rows/times.h"
 #include "backend/base/cleanup.h"
 
-enum { NODE_COLUMNS = 19 }; /* in front of what else a statement returns */
+enum { COLUMNS_OF_NODE = 19 }; /* in front of what else a statement returns */
 
 /* Borrows from the statement. */
 static struct backend_node node_at(struct cursor *cursor)
@@ -46,25 +46,15 @@ static int one_node(struct cursor *cursor, uint64_t *ret_id, struct backend_node
 		node = node_at(cursor);
 		cursor->r = backend_node_copy(&node, ret_node);
 		if (cursor->r == 0 && ret_id)
-			*ret_id = (uint64_t)cursor_number(cursor, NODE_COLUMNS);
+			*ret_id = (uint64_t)cursor_number(cursor, COLUMNS_OF_NODE);
 	}
 	return cursor_end(cursor);
 }
 
-/* A statement whose first parameter is a number of a node. */
-static struct cursor open_at(struct backend_snapshot *snapshot, enum sqlite_sql sql, uint64_t ino)
-{
-	struct cursor cursor = cursor_open(&snapshot->conn, sql);
-
-	cursor_bind_id(&cursor, ino);
-	return cursor;
-}
-
 int sqlite_read_node(struct sqlite_conn *conn, uint64_t ino, struct backend_node *ret_node)
 {
-	struct cursor cursor = cursor_open(conn, SQL_NODE_GET);
+	struct cursor cursor = cursor_open(conn, SQL_NODE_GET, SQL_VALUES(sql_id(ino)));
 
-	cursor_bind_id(&cursor, ino);
 	return one_node(&cursor, NULL, ret_node);
 }
 
@@ -78,10 +68,9 @@ int sqlite_node_get(struct backend *backend, struct backend_snapshot *snapshot, 
 int sqlite_read_orphan(struct sqlite_conn *conn, struct bytes session, struct bytes key,
 		       struct backend_node *ret_node)
 {
-	struct cursor cursor = cursor_open(conn, SQL_ORPHAN_FIND);
+	struct cursor cursor =
+		cursor_open(conn, SQL_ORPHAN_FIND, SQL_VALUES(sql_given(session), sql_given(key)));
 
-	cursor_bind_text(&cursor, session);
-	cursor_bind_text(&cursor, key);
 	return one_node(&cursor, NULL, ret_node);
 }
 
@@ -89,12 +78,10 @@ int sqlite_node_find(struct backend *backend, struct backend_snapshot *snapshot,
 		     struct bytes session, struct bytes key, struct backend_node *ret_node)
 {
 	struct cursor cursor =
-		cursor_open(&snapshot->conn, key.data ? SQL_NODE_FIND_KEY : SQL_NODE_FIND_SESSION);
+		cursor_open(&snapshot->conn, key.data ? SQL_NODE_FIND_KEY : SQL_NODE_FIND_SESSION,
+			    SQL_VALUES(sql_given(session), sql_given(key)));
 
 	(void)backend;
-	cursor_bind_text(&cursor, session);
-	if (key.data)
-		cursor_bind_text(&cursor, key);
 	return one_node(&cursor, NULL, ret_node);
 }
 
@@ -102,10 +89,11 @@ int sqlite_node_list(struct backend *backend, struct backend_snapshot *snapshot,
 		     bool orphans_only, backend_node_fn *fn, void *arg)
 {
 	struct cursor cursor =
-		cursor_open(&snapshot->conn, orphans_only ? SQL_NODE_LIST_ORPHANS : SQL_NODE_LIST);
+		cursor_open(&snapshot->conn, orphans_only ? SQL_NODE_LIST_ORPHANS : SQL_NODE_LIST,
+			    SQL_VALUES(sql_id(after)));
 
 	(void)backend;
-	cursor_bind_after(&cursor, after);
+	cursor.least = sql_behind(after);
 	while (cursor_next(&cursor)) {
 		struct backend_node node = node_at(&cursor);
 
@@ -118,20 +106,19 @@ int sqlite_node_list(struct backend *backend, struct backend_snapshot *snapshot,
 int sqlite_entry_find(struct backend *backend, struct backend_snapshot *snapshot, uint64_t parent,
 		      struct bytes name, uint64_t *ret_id, struct backend_node *ret_node)
 {
-	struct cursor cursor = open_at(snapshot, SQL_ENTRY_FIND, parent);
+	struct cursor cursor = cursor_open(&snapshot->conn, SQL_ENTRY_FIND,
+					   SQL_VALUES(sql_id(parent), sql_blob(bytes_given(name))));
 
 	(void)backend;
-	cursor_bind_blob(&cursor, name);
 	return one_node(&cursor, ret_id, ret_node);
 }
 
 int sqlite_read_entry(struct sqlite_conn *conn, uint64_t parent, uint64_t id, struct buf *name,
 		      uint64_t *ret_node)
 {
-	struct cursor cursor = cursor_open(conn, SQL_ENTRY_NAME);
+	struct cursor cursor =
+		cursor_open(conn, SQL_ENTRY_NAME, SQL_VALUES(sql_id(parent), sql_id(id)));
 
-	cursor_bind_id(&cursor, parent);
-	cursor_bind_id(&cursor, id);
 	if (cursor_only(&cursor, -ENOENT)) {
 		cursor.r = buf_append_bytes(name, cursor_bytes(&cursor, 0));
 		*ret_node = (uint64_t)cursor_number(&cursor, 1);
@@ -151,16 +138,17 @@ int sqlite_entry_name(struct backend *backend, struct backend_snapshot *snapshot
 int sqlite_entry_list(struct backend *backend, struct backend_snapshot *snapshot, uint64_t parent,
 		      uint64_t after, backend_entry_fn *fn, void *arg)
 {
-	struct cursor cursor = open_at(snapshot, SQL_ENTRY_LIST, parent);
+	struct cursor cursor = cursor_open(&snapshot->conn, SQL_ENTRY_LIST,
+					   SQL_VALUES(sql_id(parent), sql_id(after)));
 
 	(void)backend;
-	cursor_bind_after(&cursor, after);
+	cursor.least = sql_behind(after);
 	while (cursor_next(&cursor)) {
 		struct backend_node node = node_at(&cursor);
 		struct backend_entry entry = {
 			.parent = parent,
-			.id = (uint64_t)cursor_number(&cursor, NODE_COLUMNS),
-			.name = cursor_bytes(&cursor, NODE_COLUMNS + 1),
+			.id = (uint64_t)cursor_number(&cursor, COLUMNS_OF_NODE),
+			.name = cursor_bytes(&cursor, COLUMNS_OF_NODE + 1),
 			.ino = node.ino,
 		};
 
@@ -173,10 +161,10 @@ int sqlite_entry_list(struct backend *backend, struct backend_snapshot *snapshot
 int sqlite_xattr_get(struct backend *backend, struct backend_snapshot *snapshot, uint64_t ino,
 		     struct bytes name, struct buf *value)
 {
-	struct cursor cursor = open_at(snapshot, SQL_XATTR_GET, ino);
+	struct cursor cursor = cursor_open(&snapshot->conn, SQL_XATTR_GET,
+					   SQL_VALUES(sql_id(ino), sql_blob(bytes_given(name))));
 
 	(void)backend;
-	cursor_bind_blob(&cursor, name);
 	if (cursor_only(&cursor, -ENODATA))
 		cursor.r = buf_append_bytes(value, cursor_bytes(&cursor, 0));
 	return cursor_end(&cursor);
@@ -185,7 +173,8 @@ int sqlite_xattr_get(struct backend *backend, struct backend_snapshot *snapshot,
 int sqlite_xattr_list(struct backend *backend, struct backend_snapshot *snapshot, uint64_t ino,
 		      backend_name_fn *fn, void *arg)
 {
-	struct cursor cursor = open_at(snapshot, SQL_XATTR_LIST, ino);
+	struct cursor cursor =
+		cursor_open(&snapshot->conn, SQL_XATTR_LIST, SQL_VALUES(sql_id(ino)));
 
 	(void)backend;
 	while (cursor_next(&cursor))
@@ -196,11 +185,12 @@ int sqlite_xattr_list(struct backend *backend, struct backend_snapshot *snapshot
 int sqlite_chunk_read(struct backend *backend, struct backend_snapshot *snapshot, uint64_t ino,
 		      int64_t first, int64_t last, backend_chunk_fn *fn, void *arg)
 {
-	struct cursor cursor = open_at(snapshot, SQL_CHUNK_READ, ino);
+	struct cursor cursor =
+		cursor_open(&snapshot->conn, SQL_CHUNK_READ,
+			    SQL_VALUES(sql_id(ino), sql_number(first), sql_number(last)));
 
 	(void)backend;
-	cursor_bind_least(&cursor, first);
-	cursor_bind_number(&cursor, last);
+	cursor.least = first;
 	while (cursor_next(&cursor))
 		if (cursor_in_order(&cursor, cursor_number(&cursor, 0)))
 			cursor.r = fn(arg, cursor_number(&cursor, 0), cursor_bytes(&cursor, 1));
@@ -210,10 +200,11 @@ int sqlite_chunk_read(struct backend *backend, struct backend_snapshot *snapshot
 int sqlite_chunk_list(struct backend *backend, struct backend_snapshot *snapshot, uint64_t ino,
 		      int64_t first, int64_t last, backend_chunk_size_fn *fn, void *arg)
 {
-	struct cursor cursor = open_at(snapshot, SQL_CHUNK_LIST, ino);
+	struct cursor cursor = cursor_open(&snapshot->conn, SQL_CHUNK_LIST,
+					   SQL_VALUES(sql_id(ino), sql_number(first)));
 
 	(void)backend;
-	cursor_bind_least(&cursor, first);
+	cursor.least = first;
 	while (cursor_next(&cursor)) {
 		int64_t chunk = cursor_number(&cursor, 0);
 
@@ -225,25 +216,16 @@ int sqlite_chunk_list(struct backend *backend, struct backend_snapshot *snapshot
 	return cursor_end(&cursor);
 }
 
-/* A statement about the rows of a key. */
-static struct cursor open_key(struct backend_snapshot *snapshot, enum sqlite_sql sql,
-			      struct bytes session, struct bytes key)
-{
-	struct cursor cursor = cursor_open(&snapshot->conn, sql);
-
-	cursor_bind_text(&cursor, session);
-	cursor_bind_text(&cursor, key);
-	return cursor;
-}
-
 int sqlite_row_read(struct backend *backend, struct backend_snapshot *snapshot,
 		    struct bytes session, struct bytes key, int64_t first, backend_row_fn *fn,
 		    void *arg)
 {
-	struct cursor cursor = open_key(snapshot, SQL_ROW_READ, session, key);
+	struct cursor cursor =
+		cursor_open(&snapshot->conn, SQL_ROW_READ,
+			    SQL_VALUES(sql_given(session), sql_given(key), sql_number(first)));
 
 	(void)backend;
-	cursor_bind_least(&cursor, first);
+	cursor.least = first;
 	while (cursor_next(&cursor)) {
 		/* Another program can put 1.5 or 'x' there; check() tells of it. */
 		if (sqlite3_column_type(cursor.statement, 0) != SQLITE_INTEGER)
@@ -259,11 +241,11 @@ int sqlite_row_read_back(struct backend *backend, struct backend_snapshot *snaps
 			 struct bytes session, struct bytes key, int64_t last, uint64_t most,
 			 backend_row_fn *fn, void *arg)
 {
-	struct cursor cursor = open_key(snapshot, SQL_ROW_READ_BACK, session, key);
+	struct cursor cursor = cursor_open(&snapshot->conn, SQL_ROW_READ_BACK,
+					   SQL_VALUES(sql_given(session), sql_given(key),
+						      sql_number(last), sql_id(most)));
 
 	(void)backend;
-	cursor_bind_number(&cursor, last);
-	cursor_bind_number(&cursor, sqlite_clip(most));
 	cursor.least = ~last;
 	while (cursor_next(&cursor))
 		if (cursor_in_order(&cursor, ~cursor_number(&cursor, 0)))
@@ -271,34 +253,41 @@ int sqlite_row_read_back(struct backend *backend, struct backend_snapshot *snaps
 	return cursor_end(&cursor);
 }
 
+int sqlite_tell_times(struct cursor *cursor, int64_t from, bool back, backend_row_time_fn *fn,
+		      void *arg)
+{
+	cursor->least = back ? ~from : from;
+	while (cursor_next(cursor)) {
+		int64_t at = cursor_number(cursor, 0);
+
+		if (cursor_in_order(cursor, back ? ~at : at))
+			cursor->r = fn(arg, at,
+				       (struct backend_times){
+					       sqlite_stamp_read(cursor->statement, 2),
+					       sqlite_stamp_read(cursor->statement, 3) },
+				       cursor_bytes(cursor, 1));
+	}
+	return cursor_end(cursor);
+}
+
 int sqlite_row_read_times(struct backend *backend, struct backend_snapshot *snapshot,
 			  struct bytes session, struct bytes key, int64_t from, bool back,
 			  uint64_t most, backend_row_time_fn *fn, void *arg)
 {
 	struct cursor cursor =
-		open_key(snapshot, back ? SQL_ROW_TIMES_BACK : SQL_ROW_TIMES, session, key);
+		cursor_open(&snapshot->conn, back ? SQL_ROW_TIMES_BACK : SQL_ROW_TIMES,
+			    SQL_VALUES(sql_given(session), sql_given(key), sql_number(from),
+				       sql_id(most)));
 
 	(void)backend;
-	cursor_bind_number(&cursor, from);
-	cursor_bind_number(&cursor, sqlite_clip(most));
-	cursor.least = back ? ~from : from;
-	while (cursor_next(&cursor)) {
-		int64_t index = cursor_number(&cursor, 0);
-
-		if (cursor_in_order(&cursor, back ? ~index : index))
-			cursor.r =
-				fn(arg, index,
-				   (struct backend_times){ sqlite_stamp_read(cursor.statement, 2),
-							   sqlite_stamp_read(cursor.statement, 3) },
-				   cursor_bytes(&cursor, 1));
-	}
-	return cursor_end(&cursor);
+	return sqlite_tell_times(&cursor, from, back, fn, arg);
 }
 
 int sqlite_key_stat(struct backend *backend, struct backend_snapshot *snapshot,
 		    struct bytes session, struct bytes key, struct backend_key_stat *ret_stat)
 {
-	struct cursor cursor = open_key(snapshot, SQL_KEY_FIRST, session, key);
+	struct cursor cursor = cursor_open(&snapshot->conn, SQL_KEY_FIRST,
+					   SQL_VALUES(sql_given(session), sql_given(key)));
 	int64_t first = 0;
 	int r;
 
@@ -308,7 +297,8 @@ int sqlite_key_stat(struct backend *backend, struct backend_snapshot *snapshot,
 	r = cursor_end(&cursor);
 	if (r < 0)
 		return r;
-	cursor = open_key(snapshot, SQL_KEY_LAST, session, key);
+	cursor = cursor_open(&snapshot->conn, SQL_KEY_LAST,
+			     SQL_VALUES(sql_given(session), sql_given(key)));
 	if (cursor_only(&cursor, -ENOENT))
 		*ret_stat = (struct backend_key_stat){
 			.first = first,
@@ -322,11 +312,12 @@ int sqlite_key_stat(struct backend *backend, struct backend_snapshot *snapshot,
 int sqlite_piece_read(struct backend *backend, struct backend_snapshot *snapshot, uint64_t ino,
 		      int64_t first, int64_t first_seq, backend_piece_fn *fn, void *arg)
 {
-	struct cursor cursor = open_at(snapshot, SQL_PIECE_READ, ino);
+	struct cursor cursor =
+		cursor_open(&snapshot->conn, SQL_PIECE_READ,
+			    SQL_VALUES(sql_id(ino), sql_number(first), sql_number(first_seq)));
 
 	(void)backend;
-	cursor_bind_least(&cursor, first);
-	cursor_bind_number(&cursor, first_seq);
+	cursor.least = first;
 	while (cursor_next(&cursor))
 		if (cursor_in_order(&cursor, cursor_number(&cursor, 0)))
 			cursor.r = fn(arg, cursor_number(&cursor, 0), cursor_number(&cursor, 1),
@@ -337,10 +328,10 @@ int sqlite_piece_read(struct backend *backend, struct backend_snapshot *snapshot
 static int find_mark(struct backend_snapshot *snapshot, enum sqlite_sql sql, uint64_t ino,
 		     int64_t position, struct backend_mark *ret_mark)
 {
-	struct cursor cursor = open_at(snapshot, sql, ino);
+	struct cursor cursor =
+		cursor_open(&snapshot->conn, sql, SQL_VALUES(sql_id(ino), sql_number(position)));
 	struct backend_mark mark;
 
-	cursor_bind_number(&cursor, position);
 	if (cursor_only(&cursor, -ENOENT)) {
 		mark = (struct backend_mark){ .offset = (uint64_t)cursor_number(&cursor, 0),
 					      .index = cursor_number(&cursor, 1) };

@@ -10,12 +10,6 @@
 #include "backend/sqlite/rows/times.h"
 #include "backend/base/cleanup.h"
 
-/* The bytes of a buffer, of which an empty one may have none. */
-static struct bytes present(const struct buf *buf)
-{
-	return bytes_make(buf->data ? buf->data : "", buf->size);
-}
-
 /* An id, and the bytes by which the store puts it in order: in UTF-16 there are some that are
  * others once they have been UTF-8, and no walk may stay at them, or go past what follows. */
 struct id {
@@ -47,11 +41,11 @@ static int keep_next(struct cursor *cursor, struct id *id)
 	if (r < 0)
 		return r;
 	/* A tree that is out of order is damaged. */
-	if (bytes_compare(present(&stored), present(&id->stored)) < 0)
+	if (bytes_compare(buf_given(&stored), buf_given(&id->stored)) < 0)
 		return sqlite_result(cursor->conn, SQLITE_CORRUPT);
 	buf_clear(&id->stored);
 	buf_clear(&id->text);
-	r = buf_append_bytes(&id->stored, present(&stored));
+	r = buf_append_bytes(&id->stored, buf_given(&stored));
 	return r < 0 ? r : buf_append_bytes(&id->text, cursor_bytes(cursor, 1));
 }
 
@@ -86,28 +80,28 @@ struct walk {
 
 static int next_session(struct walk *walk)
 {
-	struct cursor cursor = cursor_open(&walk->snapshot->conn, SQL_NEXT_SESSION);
+	struct cursor cursor = cursor_open(&walk->snapshot->conn, SQL_NEXT_SESSION, SQL_NO_VALUES);
 
-	cursor_bind_stored(&cursor, present(&walk->session.stored));
+	cursor_bind_stored(&cursor, 1, buf_given(&walk->session.stored));
 	return seek_id(&cursor, &walk->session);
 }
 
 static int next_key(struct walk *walk)
 {
-	struct cursor cursor = cursor_open(&walk->snapshot->conn, SQL_NEXT_KEY);
+	struct cursor cursor = cursor_open(&walk->snapshot->conn, SQL_NEXT_KEY,
+					   SQL_VALUES(sql_given(buf_given(&walk->session.text))));
 
-	cursor_bind_text(&cursor, present(&walk->session.text));
-	cursor_bind_stored(&cursor, present(&walk->key.stored));
+	cursor_bind_stored(&cursor, 2, buf_given(&walk->key.stored));
 	return seek_id(&cursor, &walk->key);
 }
 
 /* The id from which a walk goes on. */
 static int begin_behind(struct walk *walk, struct id *id, struct bytes text)
 {
-	struct cursor cursor = cursor_open(&walk->snapshot->conn, SQL_AS_STORED);
+	struct cursor cursor =
+		cursor_open(&walk->snapshot->conn, SQL_AS_STORED, SQL_VALUES(sql_given(text)));
 	int r = buf_append_bytes(&id->text, text);
 
-	cursor_bind_text(&cursor, text);
 	if (r == 0 && cursor_only(&cursor, -ENOENT))
 		r = keep_stored(&cursor, &id->stored);
 	return r < 0 ? r : cursor_end(&cursor);
@@ -116,15 +110,15 @@ static int begin_behind(struct walk *walk, struct id *id, struct bytes text)
 /* The keys from walk->key on.  1 at the session's end, 0 when fn wants no more. */
 static int walk_keys(struct walk *walk)
 {
-	struct bytes session = present(&walk->session.text);
+	struct bytes session = buf_given(&walk->session.text);
 	struct backend_key_stat stat;
 	int r;
 
 	while ((r = next_key(walk)) > 0) {
 		r = sqlite_key_stat(walk->backend, walk->snapshot, session,
-				    present(&walk->key.text), &stat);
+				    buf_given(&walk->key.text), &stat);
 		if (r == 0) {
-			r = walk->fn(walk->arg, session, present(&walk->key.text), &stat);
+			r = walk->fn(walk->arg, session, buf_given(&walk->key.text), &stat);
 			if (r)
 				return MIN(r, 0);
 		} else if (r != -ENOENT) {
@@ -215,7 +209,7 @@ static bool add_session(struct sessions *sessions)
 	do {
 		add_key(sessions);
 		more = cursor_next(rows);
-	} while (more && bytes_equal(cursor_bytes(rows, 0), present(&sessions->session)));
+	} while (more && bytes_equal(cursor_bytes(rows, 0), buf_given(&sessions->session)));
 	return more;
 }
 
@@ -238,7 +232,7 @@ static int tell_sessions(struct sessions *sessions, backend_session_fn *fn, void
 		} else {
 			rows = add_session(sessions);
 			if (sessions->rows.r == 0)
-				r = fn(arg, present(&sessions->session), &sessions->stat);
+				r = fn(arg, buf_given(&sessions->session), &sessions->stat);
 		}
 	}
 	return MIN(r, 0);
@@ -247,8 +241,10 @@ static int tell_sessions(struct sessions *sessions, backend_session_fn *fn, void
 int sqlite_session_list(struct backend *backend, struct backend_snapshot *snapshot,
 			backend_session_fn *fn, void *arg)
 {
-	struct sessions sessions = { .rows = cursor_open(&snapshot->conn, SQL_SESSION_ROWS),
-				     .empty = cursor_open(&snapshot->conn, SQL_SESSION_EMPTY) };
+	struct sessions sessions = {
+		.rows = cursor_open(&snapshot->conn, SQL_SESSION_ROWS, SQL_NO_VALUES),
+		.empty = cursor_open(&snapshot->conn, SQL_SESSION_EMPTY, SQL_NO_VALUES)
+	};
 	int r = tell_sessions(&sessions, fn, arg);
 	int rows = cursor_end(&sessions.rows), empty = cursor_end(&sessions.empty);
 
@@ -260,11 +256,11 @@ int sqlite_session_list(struct backend *backend, struct backend_snapshot *snapsh
 int sqlite_session_stat(struct backend *backend, struct backend_snapshot *snapshot,
 			struct bytes session, struct backend_session_stat *ret_stat)
 {
-	struct sessions sessions = { .rows = cursor_open(&snapshot->conn, SQL_SESSION_STAT) };
+	struct sessions sessions = { .rows = cursor_open(&snapshot->conn, SQL_SESSION_STAT,
+							 SQL_VALUES(sql_given(session))) };
 	int r;
 
 	(void)backend;
-	cursor_bind_text(&sessions.rows, session);
 	if (cursor_only(&sessions.rows, -ENOENT))
 		add_session(&sessions);
 	r = cursor_end(&sessions.rows);
@@ -278,7 +274,7 @@ int sqlite_day_list(struct backend *backend, struct backend_snapshot *snapshot, 
 		    void *arg)
 {
 	_cleanup_(backend_days_done) struct backend_days days = { 0 };
-	struct cursor cursor = cursor_open(&snapshot->conn, SQL_DAY_LIST);
+	struct cursor cursor = cursor_open(&snapshot->conn, SQL_DAY_LIST, SQL_NO_VALUES);
 	int r;
 
 	(void)backend;

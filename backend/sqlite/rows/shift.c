@@ -11,7 +11,6 @@
 
 #include <errno.h>
 
-#include "backend/sqlite/store/error.h"
 #include "backend/sqlite/store/store.h"
 #include "backend/base/cleanup.h"
 
@@ -35,49 +34,25 @@ struct block {
 	int64_t by;
 };
 
-static sqlite3_stmt *block_take(struct sqlite_conn *conn, enum sqlite_sql sql,
-				const struct block *block, int *ret_error)
-{
-	sqlite3_stmt *statement = sqlite_conn_take(conn, sql, ret_error);
-
-	if (!statement)
-		return NULL;
-	sqlite_bind_text(statement, 1, block->op->session);
-	sqlite_bind_text(statement, 2, block->op->key);
-	sqlite3_bind_int64(statement, 3, sqlite_clip(block->op->ino));
-	sqlite3_bind_int64(statement, 4, block->low);
-	sqlite3_bind_int64(statement, 5, block->high);
-	/* Of those that only look there are no more; SQLite then says no, and we do not mind. */
-	sqlite3_bind_int64(statement, 6, block->by);
-	sqlite3_bind_int64(statement, 7, block->op->at);
-	sqlite3_bind_int64(statement, 8, block->op->to);
-	return statement;
-}
-
 /* 1 and the number that was found, 0, -errno. */
-static int block_find(struct sqlite_conn *conn, enum sqlite_sql sql, const struct block *block,
-		      int64_t *ret_number)
+static int block_ask(struct sqlite_conn *conn, enum sqlite_sql sql, const struct block *block,
+		     int64_t *ret_number)
 {
-	int r = 0, code;
-	sqlite3_stmt *statement = block_take(conn, sql, block, &r);
+	const struct backend_op *op = block->op;
 
-	if (!statement)
-		return r;
-	code = sqlite3_step(statement);
-	if (code == SQLITE_ROW)
-		*ret_number = sqlite3_column_int64(statement, 0);
-	r = sqlite_result(conn, code);
-	sqlite3_reset(statement);
-	return r < 0 ? r : code == SQLITE_ROW;
+	return sqlite_conn_ask(conn, sql,
+			       SQL_VALUES(sql_text(bytes_given(op->session)),
+					  sql_text(bytes_given(op->key)), sql_id(op->ino),
+					  sql_number(block->low), sql_number(block->high),
+					  sql_number(block->by), sql_number(op->at),
+					  sql_number(op->to)),
+			       ret_number);
 }
 
 static int shift_block(struct sqlite_conn *conn, const struct numbered *what,
 		       const struct block *block)
 {
-	int r = 0;
-	sqlite3_stmt *statement = block_take(conn, what->shift, block, &r);
-
-	return statement ? sqlite_conn_finish(conn, statement) : r;
+	return block_ask(conn, what->shift, block, NULL);
 }
 
 /* The numbers from the highest on go up. */
@@ -86,7 +61,7 @@ static int shift_up(struct sqlite_conn *conn, const struct numbered *what, struc
 	int64_t at = 0;
 	int r;
 
-	while ((r = block_find(conn, what->highest, &all, &at)) > 0) {
+	while ((r = block_ask(conn, what->highest, &all, &at)) > 0) {
 		struct block block = all;
 
 		if (at > INT64_MAX - all.by)
@@ -107,7 +82,7 @@ static int shift_down(struct sqlite_conn *conn, const struct numbered *what, str
 	int64_t at = 0;
 	int r;
 
-	while ((r = block_find(conn, what->lowest, &all, &at)) > 0) {
+	while ((r = block_ask(conn, what->lowest, &all, &at)) > 0) {
 		struct block block = all;
 
 		if (at < INT64_MIN - all.by)
@@ -139,7 +114,7 @@ int sqlite_shift(struct sqlite_conn *conn, const struct backend_op *op)
 	if (r == 0 && op->ino && op->to)
 		r = shift(conn, &pieces, indexes);
 	if (r == 0 && op->ino)
-		r = block_find(conn, marks.lowest, &offsets, &lowest);
+		r = block_ask(conn, marks.lowest, &offsets, &lowest);
 	else
 		return r;
 	if (r <= 0)

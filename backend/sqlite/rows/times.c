@@ -5,14 +5,8 @@
 
 #include "backend/sqlite/rows/times.h"
 #include "backend/base/moment.h"
-#include "backend/base/tick.h"
 
 static const int64_t SECOND = 1000000000;
-
-int64_t sqlite_milliseconds(void)
-{
-	return tick_now() / 1000000;
-}
 
 /*
  * CURRENT_TIMESTAMP with milliseconds: SQLite's own functions, sqlite-jdbc and Python's adapters
@@ -42,11 +36,6 @@ void sqlite_stamp(int64_t nanoseconds, char stamp[SQLITE_STAMP])
 	*end++ = (char)('0' + milliseconds / 10 % 10);
 	*end++ = (char)('0' + milliseconds % 10);
 	*end = '\0';
-}
-
-void sqlite_stamp_now(char stamp[SQLITE_STAMP])
-{
-	sqlite_stamp(time_now(), stamp);
 }
 
 /* Outside of the years 1677 to 2262 there is no such number. */

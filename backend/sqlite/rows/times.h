@@ -9,11 +9,7 @@
 
 enum { SQLITE_STAMP = 32 }; /* bytes of room for a time stamp */
 
-/* For waiting: milliseconds of a clock that cannot be set. */
-int64_t sqlite_milliseconds(void);
-/* Now, as the rows have it: "2026-01-31 23:59:59.123", UTC. */
-void sqlite_stamp_now(char stamp[SQLITE_STAMP]);
-/* The same of a time in nanoseconds since 1970. */
+/* A time in nanoseconds since 1970, as the rows have it: "2026-01-31 23:59:59.123", UTC. */
 void sqlite_stamp(int64_t nanoseconds, char stamp[SQLITE_STAMP]);
 /* Nanoseconds since 1970 of what any program may have put into this column, a text or a number; 0
  * when it is not a time. */

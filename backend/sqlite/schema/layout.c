@@ -83,35 +83,24 @@ static const struct column columns[COLUMNS] = {
 	{ "updated_at", false, ~0u },
 };
 
-static int find_column(const char *name)
-{
-	for (int i = 0; i < COLUMNS; i++)
-		if (strcasecmp(columns[i].name, name) == 0)
-			return i;
-	return -1;
-}
-
-/* AgentScope's column; another program may have one of that name that does not count. */
-static bool counts_versions(const char *name, const char *type, bool hidden)
-{
-	return strcasecmp(name, "version") == 0 && !hidden &&
-	       (affinity_of(type) & (AFFINITY_INTEGER | AFFINITY_NUMERIC));
-}
-
 /* One column of the table: name, type, "notnull", dflt_value, pk, hidden. */
 static int look_at_column(sqlite3_stmt *row, struct sqlite_layout *layout, const char *path,
 			  bool found[COLUMNS], char **ret_why)
 {
 	const char *name = (const char *)sqlite3_column_text(row, 0);
 	const char *type = (const char *)sqlite3_column_text(row, 1);
-	int known = name ? find_column(name) : -1;
+	const bool hidden = sqlite3_column_int(row, 5) != 0;
+	int known = 0;
 
 	if (!name || !type)
 		return -ENOMEM;
-	layout->has_version |= counts_versions(name, type, sqlite3_column_int(row, 5) != 0);
-	if (known < 0) {
-		bool filled = sqlite3_column_type(row, 3) != SQLITE_NULL ||
-			      sqlite3_column_int(row, 5) != 0 ||
+	/* AgentScope's column; another program may have one of that name that does not count. */
+	layout->has_version |= strcasecmp(name, "version") == 0 && !hidden &&
+			       (affinity_of(type) & (AFFINITY_INTEGER | AFFINITY_NUMERIC));
+	while (known < COLUMNS && strcasecmp(columns[known].name, name) != 0)
+		known++;
+	if (known == COLUMNS) {
+		bool filled = sqlite3_column_type(row, 3) != SQLITE_NULL || hidden ||
 			      (sqlite3_column_int(row, 4) && strcasecmp(type, "INTEGER") == 0);
 
 		if (!sqlite3_column_int(row, 2) || filled)
@@ -121,7 +110,7 @@ static int look_at_column(sqlite3_stmt *row, struct sqlite_layout *layout, const
 				   "a default, so sessfs cannot add rows",
 				   layout->name, path, name);
 	}
-	if (sqlite3_column_int(row, 5) != 0 || !(affinity_of(type) & columns[known].affinities))
+	if (hidden || !(affinity_of(type) & columns[known].affinities))
 		return str_explain(ret_why, -EMEDIUMTYPE,
 				   "the column %s of the table %s in %s has the type '%s', which "
 				   "changes what sessfs writes to it",

@@ -5,7 +5,6 @@
  */
 #include <errno.h>
 
-#include "backend/sqlite/store/error.h"
 #include "backend/sqlite/schema/schema.h"
 #include "backend/sqlite/store/store.h"
 #include "backend/base/cleanup.h"
@@ -91,27 +90,18 @@ static int columns_intact(struct sqlite_conn *conn, bool *ret_intact)
 	return r == -ENOENT || r == -EMEDIUMTYPE ? 0 : r;
 }
 
-/* Only mounts read the notes that mounts leave for each other. */
+/* Only mounts read the notes that mounts leave for each other; and a batch may depend on what was
+ * seen. */
 static int ask_pending(struct sqlite_conn *conn, bool commits, int64_t *ret_pending)
 {
 	const struct sqlite *store = conn->store;
-	int r = 0, code;
-	sqlite3_stmt *statement = sqlite_conn_take(conn, SQL_PENDING, &r);
+	const int64_t known =
+		store->mounts.fd < 0 ? INT64_MAX / 2 : (int64_t)atomic_load(&store->mounts.cursor);
 
-	if (!statement)
-		return r;
-	sqlite3_bind_int64(statement, 1,
-			   store->mounts.fd < 0 ? INT64_MAX / 2 :
-						  (int64_t)atomic_load(&store->mounts.cursor));
-	sqlite3_bind_int64(statement, 2, (int64_t)store->mounts.number);
-	/* A batch may depend on what was seen. */
-	sqlite3_bind_int64(statement, 3, commits ? 0 : atomic_load(&store->seen));
-	code = sqlite3_step(statement);
-	r = sqlite_result(conn, code);
-	if (code == SQLITE_ROW)
-		*ret_pending = sqlite3_column_int64(statement, 0);
-	sqlite3_reset(statement);
-	return r;
+	return sqlite_conn_ask(conn, SQL_PENDING,
+			       SQL_VALUES(sql_number(known), sql_id(store->mounts.number),
+					  sql_number(commits ? 0 : atomic_load(&store->seen))),
+			       ret_pending);
 }
 
 int sqlite_schema_pending(struct sqlite_conn *conn, bool commits, unsigned *ret_pending,

@@ -15,6 +15,7 @@
 #include "backend/sqlite/owner/mounts.h"
 #include "backend/sqlite/store/error.h"
 #include "backend/sqlite/schema/judge.h"
+#include "backend/sqlite/rows/cursor.h"
 #include "backend/sqlite/schema/schema.h"
 #include "backend/sqlite/store/store.h"
 #include "backend/base/cleanup.h"
@@ -349,27 +350,16 @@ int sqlite_meta_put(struct sqlite_conn *conn, const char *key, const char *value
 
 int sqlite_meta_get(struct sqlite_conn *conn, const char *key, char **ret_value)
 {
-	static const char text[] = "SELECT value FROM sessfs_meta WHERE key = ?1";
-	sqlite3_stmt *statement = NULL;
-	char *copy = NULL;
-	int code, r;
+	struct cursor cursor =
+		cursor_open(conn, SQL_META_GET, SQL_VALUES(sql_text(bytes_str(key))));
 
-	code = sqlite3_prepare_v2(conn->db, text, -1, &statement, NULL);
-	if (code == SQLITE_OK) {
-		sqlite_bind_text(statement, 1, bytes_str(key));
-		code = sqlite3_step(statement);
-	}
-	r = sqlite_result(conn, code);
-	if (code == SQLITE_ROW && sqlite3_column_type(statement, 0) != SQLITE_NULL) {
-		const char *value = (const char *)sqlite3_column_text(statement, 0);
+	if (cursor_next(&cursor) && sqlite3_column_type(cursor.statement, 0) != SQLITE_NULL) {
+		const char *value = (const char *)sqlite3_column_text(cursor.statement, 0);
 
-		copy = value ? strdup(value) : NULL;
-		r = copy ? 0 : -ENOMEM;
+		*ret_value = value ? strdup(value) : NULL;
+		cursor.r = *ret_value ? 0 : -ENOMEM;
 	}
-	sqlite3_finalize(statement);
-	if (r == 0)
-		*ret_value = copy;
-	return r;
+	return cursor_end(&cursor);
 }
 
 int sqlite_schema_version(struct sqlite_conn *conn, int64_t *ret_version)
@@ -450,17 +440,18 @@ int sqlite_schema_log_everything(struct sqlite_conn *conn)
 	return sqlite_conn_exec(conn, log_everything);
 }
 
-static int log_rows(struct sqlite_conn *conn)
+int sqlite_schema_any_rows(struct sqlite_conn *conn, bool *ret_any)
 {
 	static const char first[] = "SELECT 1 FROM {rows} LIMIT 1";
 	int64_t any = 0;
 	int r = sqlite_conn_query_made(conn, sqlite_sql_expand(first, &conn->store->layout, ""),
 				       &any);
 
-	if (r == 0 && any)
-		r = sqlite_schema_log_everything(conn);
+	*ret_any = any;
 	return r;
 }
+
+enum { TRIGGERS = 5 };
 
 int sqlite_schema_intact(struct sqlite_conn *conn, bool *ret_intact)
 {
@@ -468,17 +459,7 @@ int sqlite_schema_intact(struct sqlite_conn *conn, bool *ret_intact)
 	int r = sqlite_conn_number(conn, SQL_TRIGGERS, &count);
 
 	if (r == 0)
-		*ret_intact = count == 5;
-	return r;
-}
-
-static int sqlite_schema_intact_older(struct sqlite_conn *conn, bool *ret_intact)
-{
-	int64_t count = 0;
-	int r = sqlite_conn_number(conn, SQL_TRIGGERS, &count);
-
-	if (r == 0)
-		*ret_intact = count == 4;
+		*ret_intact = count == TRIGGERS;
 	return r;
 }
 
@@ -514,12 +495,13 @@ static int bring_forward(struct sqlite_conn *conn)
 static int bring(struct sqlite_conn *conn, int64_t from, bool new_store)
 {
 	struct sqlite *store = conn->store;
-	bool intact = false, older = from && from < SQLITE_SCHEMA_PAST;
-	int r = sqlite_schema_intact(conn, &intact);
+	const bool older = from && from < SQLITE_SCHEMA_PAST;
+	int64_t found = 0;
+	int r = sqlite_conn_number(conn, SQL_TRIGGERS, &found);
+	/* Of the format before there were so many. */
+	const bool intact = found == TRIGGERS - older;
+	bool any = false;
 
-	/* Were those of that format there? */
-	if (r == 0 && older)
-		r = sqlite_schema_intact_older(conn, &intact);
 	if (r == 0 && older)
 		r = bring_forward(conn);
 	if (r == 0 && from && from < SQLITE_SCHEMA_FORMAT)
@@ -541,8 +523,8 @@ static int bring(struct sqlite_conn *conn, int64_t from, bool new_store)
 	/* Rows that nobody logged: of the program that made the database, or written while the
 	 * triggers were gone. */
 	if (r == 0 && !intact)
-		r = log_rows(conn);
-	return r;
+		r = sqlite_schema_any_rows(conn, &any);
+	return r < 0 || !any ? r : sqlite_schema_log_everything(conn);
 }
 
 /* Mounts of this program are registered when the store is of its format. */
@@ -571,11 +553,7 @@ int sqlite_schema_bring(struct sqlite *store, const struct look *look, char **re
 		r = judge_older_mounts(store, ret_why);
 	if (r == 0)
 		r = bring(conn, now, (look->new_store || look->rows_lost) && now == look->version);
-	if (r == 0)
-		r = sqlite_conn_exec(conn, "COMMIT");
-	if (r < 0)
-		sqlite_conn_rollback(conn);
-	return r;
+	return sqlite_conn_end(conn, r);
 }
 
 int sqlite_schema_aside(struct sqlite *store)
@@ -590,9 +568,5 @@ int sqlite_schema_aside(struct sqlite *store)
 	/* No version is -1: at first, anything may have changed. */
 	if (r == 0)
 		r = sqlite_meta_put(conn, "digested", "-1");
-	if (r == 0)
-		r = sqlite_conn_exec(conn, "COMMIT");
-	if (r < 0)
-		sqlite_conn_rollback(conn);
-	return r;
+	return sqlite_conn_end(conn, r);
 }

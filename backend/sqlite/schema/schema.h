@@ -31,6 +31,7 @@ int sqlite_schema_intact(struct sqlite_conn *conn, bool *ret_intact);
 int sqlite_schema_put_rows(struct sqlite_conn *conn);
 int sqlite_schema_put_triggers(struct sqlite_conn *conn);
 int sqlite_schema_log_everything(struct sqlite_conn *conn);
+int sqlite_schema_any_rows(struct sqlite_conn *conn, bool *ret_any);
 /* What we remember of the store by a word: put or replace it, and get it. */
 int sqlite_meta_put(struct sqlite_conn *conn, const char *key, const char *value);
 /* *ret_value is NULL when there is none; free(). */

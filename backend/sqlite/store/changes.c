@@ -24,9 +24,10 @@
 #include "backend/sqlite/schema/schema.h"
 #include "backend/sqlite/store/slots.h"
 #include "backend/sqlite/store/store.h"
-#include "backend/sqlite/rows/times.h"
 #include "backend/base/cleanup.h"
 #include "backend/base/descriptor.h"
+#include "backend/base/tick.h"
+#include "backend/base/thread.h"
 
 enum { PAUSE_MS = 20, POLL_MS = 40 };
 
@@ -60,12 +61,9 @@ void sqlite_watch_stop(struct sqlite *store)
 
 int sqlite_version(struct sqlite *store, int64_t *ret_version)
 {
-	int r;
+	WITH_MUTEX(&store->version_lock);
 
-	pthread_mutex_lock(&store->version_lock);
-	r = sqlite_conn_number(&store->watcher, SQL_DATA_VERSION, ret_version);
-	pthread_mutex_unlock(&store->version_lock);
-	return r;
+	return sqlite_conn_number(&store->watcher, SQL_DATA_VERSION, ret_version);
 }
 
 static int hand_out_everything(int64_t stamp, backend_change_fn *fn, void *arg)
@@ -93,19 +91,20 @@ static int list_everything(struct sqlite *store, struct backend_snapshot *snapsh
  * are others once they have been UTF-8. */
 static bool is_known(struct sqlite_conn *conn, const struct backend_change *change)
 {
-	struct cursor cursor = cursor_open(conn, SQL_CHANGE_GET);
+	struct cursor cursor =
+		cursor_open(conn, SQL_CHANGE_GET,
+			    SQL_VALUES(sql_given(change->session), sql_given(change->key)));
 
-	cursor_bind_text(&cursor, change->session);
-	cursor_bind_text(&cursor, change->key);
 	cursor_only(&cursor, -ENOENT);
 	return cursor_end(&cursor) == 0;
 }
 
 static int list_logged(struct backend_snapshot *snapshot, backend_change_fn *fn, void *arg)
 {
-	struct cursor cursor = cursor_open(&snapshot->conn, SQL_CHANGE_LIST);
+	struct cursor cursor =
+		cursor_open(&snapshot->conn, SQL_CHANGE_LIST,
+			    SQL_VALUES(sql_number(atomic_load(&snapshot->conn.store->seen))));
 
-	cursor_bind_number(&cursor, atomic_load(&snapshot->conn.store->seen));
 	while (cursor_next(&cursor)) {
 		const struct backend_change change = {
 			.session = cursor_bytes(&cursor, 0),
@@ -157,11 +156,9 @@ static bool knows_keys(const struct sqlite *store)
 static int find(struct sqlite_conn *conn, struct bytes session, struct bytes key,
 		struct backend_change *ret_change)
 {
-	struct cursor cursor = cursor_open(conn, key.data ? SQL_CHANGE_FIND : SQL_CHANGE_FIND_ANY);
+	struct cursor cursor = cursor_open(conn, key.data ? SQL_CHANGE_FIND : SQL_CHANGE_FIND_ANY,
+					   SQL_VALUES(sql_given(session), sql_given(key)));
 
-	cursor_bind_text(&cursor, session);
-	if (key.data)
-		cursor_bind_text(&cursor, key);
 	if (cursor_only(&cursor, -ENOENT)) {
 		bool any = cursor_number(&cursor, 3);
 
@@ -320,7 +317,7 @@ static int doze(struct sqlite *store, int64_t timeout, bool files)
 int sqlite_change_wait(struct backend *backend, int timeout_ms)
 {
 	struct sqlite *store = sqlite_of(backend);
-	int64_t deadline = sqlite_milliseconds() + timeout_ms, rest = timeout_ms;
+	int64_t deadline = tick_ms() + timeout_ms, rest = timeout_ms;
 	int64_t version = 0;
 	bool large;
 	int r;
@@ -347,7 +344,7 @@ int sqlite_change_wait(struct backend *backend, int timeout_ms)
 			sqlite_keeper_others(store);
 		if (r)
 			return r;
-		rest = deadline - sqlite_milliseconds();
+		rest = deadline - tick_ms();
 		if (rest <= 0)
 			return 0;
 		/* The WAL comes and goes with the connections that use it; while one of ours has it
@@ -360,7 +357,7 @@ int sqlite_change_wait(struct backend *backend, int timeout_ms)
 			rest = MIN(rest, POLL_MS);
 		if (doze(store, rest, true))
 			return 1;
-		rest = MAX(deadline - sqlite_milliseconds(), 0);
+		rest = MAX(deadline - tick_ms(), 0);
 	}
 }
 

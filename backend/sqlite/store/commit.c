@@ -37,8 +37,8 @@
 #include "backend/sqlite/store/slots.h"
 #include "backend/sqlite/store/store.h"
 #include "backend/sqlite/rows/past.h"
-#include "backend/sqlite/rows/times.h"
 #include "backend/sqlite/store/writer.h"
+#include "backend/base/moment.h"
 #include "backend/base/tick.h"
 
 enum {
@@ -69,7 +69,6 @@ static uint64_t weigh_all(const struct sqlite_request *first, const struct sqlit
 /* The writer's transaction. */
 struct transaction {
 	struct sqlite_conn *conn;
-	char now[SQLITE_STAMP];
 	unsigned pending; /* SQLITE_PENDING_CHANGES and its like */
 	bool shared;	  /* other mounts are there */
 	/* What they have left and this one has not digested, and what this one leaves for them. */
@@ -106,7 +105,7 @@ static int apply_ops(struct transaction *transaction, const struct backend_op *o
 		/* Of several that are applied as one, the first tells of the others. */
 		r = transaction->shared ? feed_note(&transaction->notes, &state, &ops[i]) : 0;
 		if (r == 0)
-			r = sqlite_apply(conn, &ops[i], count - i, transaction->now);
+			r = sqlite_apply(conn, &ops[i], count - i);
 	}
 	return MIN(r, 0);
 }
@@ -123,10 +122,9 @@ static int apply_append(struct transaction *transaction, const struct backend_ba
 	append->bytes = 0;
 	if (!transaction->waiting->any)
 		return apply_ops(transaction, batch->ops, batch->count);
-	cursor = cursor_open(transaction->conn, SQL_KEY_BEHIND);
-	cursor_bind_text(&cursor, append->session);
-	cursor_bind_text(&cursor, append->key);
-	cursor_bind_number(&cursor, append->expected);
+	cursor = cursor_open(transaction->conn, SQL_KEY_BEHIND,
+			     SQL_VALUES(sql_given(append->session), sql_given(append->key),
+					sql_number(append->expected)));
 	if (cursor_only(&cursor, 0)) {
 		append->first = cursor_number(&cursor, 0);
 		append->bytes = (uint64_t)cursor_number(&cursor, 1);
@@ -275,11 +273,12 @@ static int run_group(struct sqlite *store, struct sqlite_request *first, struct 
 	store->mounts.shared = transaction.shared;
 	sqlite_room_begin(store);
 	store->room.written = 0;
-	sqlite_stamp_now(transaction.now);
+	sqlite_stamp(time_now(), store->writer.now);
+	store->writer.until = moment_read(store->writer.now);
 	set_triggers(store);
 	set_ahead(store);
 	if (r == 0 && store->writer_triggers)
-		r = sqlite_past_moment(&store->writer, transaction.now);
+		r = sqlite_past_moment(&store->writer);
 	if (r == 0 && store->rows_only && store->backend.forgets)
 		r = sqlite_conn_exec(&store->writer, "PRAGMA secure_delete = ON");
 	for (struct sqlite_request *request = first; r == 0 && request != end;
@@ -291,7 +290,7 @@ static int run_group(struct sqlite *store, struct sqlite_request *first, struct 
 			r = run_batch(&transaction, request);
 	}
 	if (r == 0 && store->writer_triggers)
-		r = sqlite_past_moment_over(&store->writer);
+		r = sqlite_conn_run(&store->writer, SQL_PAST_MOMENT_OVER);
 	if (r == 0)
 		r = finish_group(&transaction, first, end);
 	if (r < 0) {
@@ -447,13 +446,8 @@ int sqlite_writer_mend(struct sqlite *store)
 
 	sqlite_writer_take(store);
 	r = sqlite_conn_begin(conn, SQL_BEGIN_IMMEDIATE);
-	if (r == 0) {
-		r = sqlite_schema_mend(conn);
-		if (r == 0)
-			r = sqlite_conn_run(conn, SQL_COMMIT);
-		if (r < 0)
-			sqlite_conn_rollback(conn);
-	}
+	if (r == 0)
+		r = sqlite_conn_end(conn, sqlite_schema_mend(conn));
 	sqlite_writer_give(store);
 	return r;
 }

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "backend/fields.h"
 #include "backend/sqlite/store/error.h"
 #include "backend/sqlite/disk/join.h"
 #include "backend/sqlite/disk/keeper.h"
@@ -19,6 +20,7 @@
 #include "backend/base/cleanup.h"
 #include "backend/base/descriptor.h"
 #include "backend/base/log.h"
+#include "backend/base/tick.h"
 
 /* SQLite's own handler comes to look ten times a second, and never finds the lock free beside a
  * program that commits all the time. */
@@ -27,8 +29,8 @@ static int is_patient(void *arg, int count)
 	struct sqlite_conn *conn = arg;
 
 	if (!count)
-		conn->waits_since = sqlite_milliseconds();
-	if (sqlite_milliseconds() - conn->waits_since >= conn->patience)
+		conn->waits_since = tick_ms();
+	if (tick_ms() - conn->waits_since >= conn->patience)
 		return 0;
 	usleep(1000);
 	return 1;
@@ -255,20 +257,67 @@ sqlite3_stmt *sqlite_conn_take(struct sqlite_conn *conn, enum sqlite_sql sql, in
 	return conn->statements[sql];
 }
 
-int sqlite_conn_finish(struct sqlite_conn *conn, sqlite3_stmt *statement)
+static void bind_value(const struct sqlite_conn *conn, sqlite3_stmt *statement, int index,
+		       const struct sql_value *value)
 {
-	int r = sqlite_result(conn, sqlite3_step(statement));
+	const struct bytes bytes = value->bytes;
+	char stamp[SQLITE_STAMP];
 
+	if (value->is == SQL_NUMBER) {
+		sqlite3_bind_int64(statement, index, value->number);
+	} else if (value->is == SQL_TIME && value->number) {
+		sqlite_stamp(value->number, stamp);
+		sqlite3_bind_text(statement, index, stamp, -1, SQLITE_TRANSIENT);
+	} else if (value->is == SQL_TIME) {
+		sqlite_bind_text(statement, index, bytes_str(conn->now));
+	} else if (value->is == SQL_UNTIL) {
+		sqlite3_bind_int64(statement, index, conn->until);
+	} else if (!bytes.data) {
+		sqlite3_bind_null(statement, index);
+	} else if (value->is == SQL_TEXT) {
+		sqlite_bind_text(statement, index, bytes);
+	} else {
+		sqlite3_bind_blob64(statement, index, bytes.data, bytes.size, SQLITE_STATIC);
+	}
+}
+
+void sqlite_conn_bind(const struct sqlite_conn *conn, sqlite3_stmt *statement,
+		      const struct sql_value *values, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		bind_value(conn, statement, (int)i + 1, &values[i]);
+}
+
+int sqlite_conn_ask(struct sqlite_conn *conn, enum sqlite_sql sql, const struct sql_value *values,
+		    size_t count, int64_t *ret_number)
+{
+	int r = 0, code;
+	sqlite3_stmt *statement = sqlite_conn_take(conn, sql, &r);
+
+	if (!statement)
+		return r;
+	sqlite_conn_bind(conn, statement, values, count);
+	code = sqlite3_step(statement);
+	r = sqlite_result(conn, code);
+	if (code == SQLITE_ROW && ret_number && sqlite3_column_type(statement, 0) != SQLITE_NULL)
+		*ret_number = sqlite3_column_int64(statement, 0);
 	sqlite3_reset(statement);
-	return r;
+	return r < 0 ? r : code == SQLITE_ROW;
+}
+
+int sqlite_conn_op(struct sqlite_conn *conn, enum sqlite_sql sql, const char *fields,
+		   const struct backend_op *op, int64_t *ret_number)
+{
+	struct sql_value values[12];
+
+	return sqlite_conn_ask(conn, sql, values, op_values(fields, op, values), ret_number);
 }
 
 int sqlite_conn_run(struct sqlite_conn *conn, enum sqlite_sql sql)
 {
-	int r = 0;
-	sqlite3_stmt *statement = sqlite_conn_take(conn, sql, &r);
+	int r = sqlite_conn_ask(conn, sql, SQL_NO_VALUES, NULL);
 
-	return statement ? sqlite_conn_finish(conn, statement) : r;
+	return MIN(r, 0);
 }
 
 int sqlite_conn_begin(struct sqlite_conn *conn, enum sqlite_sql sql)
@@ -280,19 +329,9 @@ int sqlite_conn_begin(struct sqlite_conn *conn, enum sqlite_sql sql)
 
 int sqlite_conn_number(struct sqlite_conn *conn, enum sqlite_sql sql, int64_t *ret_number)
 {
-	int r = 0, code;
-	sqlite3_stmt *statement = sqlite_conn_take(conn, sql, &r);
+	int r = sqlite_conn_ask(conn, sql, SQL_NO_VALUES, ret_number);
 
-	if (!statement)
-		return r;
-	code = sqlite3_step(statement);
-	r = sqlite_result(conn, code);
-	if (code == SQLITE_ROW)
-		*ret_number = sqlite3_column_int64(statement, 0);
-	else if (r == 0)
-		r = -ENOENT;
-	sqlite3_reset(statement);
-	return r;
+	return r < 0 ? r : r ? 0 : -ENOENT;
 }
 
 void sqlite_conn_rollback(struct sqlite_conn *conn)
@@ -300,6 +339,15 @@ void sqlite_conn_rollback(struct sqlite_conn *conn)
 	/* After a full disk or an I/O error SQLite may have rolled back by itself. */
 	if (conn->db && !sqlite3_get_autocommit(conn->db))
 		sqlite3_exec(conn->db, "ROLLBACK", NULL, NULL, NULL);
+}
+
+int sqlite_conn_end(struct sqlite_conn *conn, int r)
+{
+	if (r == 0)
+		r = sqlite_conn_exec(conn, "COMMIT");
+	if (r < 0)
+		sqlite_conn_rollback(conn);
+	return r;
 }
 
 int sqlite_conn_exec(struct sqlite_conn *conn, const char *text)
@@ -345,11 +393,6 @@ void sqlite_bind_text(sqlite3_stmt *statement, int index, struct bytes text)
 	/* With a NULL pointer it would bind NULL, not ''. */
 	sqlite3_bind_text64(statement, index, text.data ? text.data : "", text.size, SQLITE_STATIC,
 			    SQLITE_UTF8);
-}
-
-void sqlite_bind_blob(sqlite3_stmt *statement, int index, struct bytes blob)
-{
-	sqlite3_bind_blob64(statement, index, blob.data ? blob.data : "", blob.size, SQLITE_STATIC);
 }
 
 struct bytes sqlite_column_bytes(const struct sqlite *store, sqlite3_stmt *statement, int index)

@@ -15,7 +15,9 @@
 #include <stdint.h>
 
 #include "backend/backend.h"
+#include "backend/sqlite/rows/times.h"
 #include "backend/sqlite/store/sql.h"
+#include "backend/values.h"
 
 struct sqlite;
 
@@ -26,6 +28,8 @@ struct sqlite_conn {
 	unsigned generation;		     /* of the layout that they were prepared for */
 	int patience;			     /* ms to wait for a lock of another program */
 	int64_t waits_since;
+	char now[SQLITE_STAMP]; /* of the writer's transaction: the stamp of rows without times, */
+	int64_t until;		/* and the same as a number */
 };
 
 /* Open one with our settings (conn.c says which).  -ESTALE: the path does not lead to the store's
@@ -43,8 +47,18 @@ void sqlite_conn_renew(struct sqlite_conn *conn);
 sqlite3_stmt *sqlite_conn_take(struct sqlite_conn *conn, enum sqlite_sql sql, int *ret_error);
 /* One that is the caller's, to be finalized, of a text with words (sql.h). */
 int sqlite_conn_prepare(struct sqlite_conn *conn, const char *words, sqlite3_stmt **ret_statement);
-/* Run one that was bound, and have it ready again. */
-int sqlite_conn_finish(struct sqlite_conn *conn, sqlite3_stmt *statement);
+/* Values of a statement; text and blobs are borrowed until it was run.  Tables without times or
+ * versions have no parameter for them, nor have statements that only look all that those have which
+ * write: SQLite then says no, and we do not mind. */
+void sqlite_conn_bind(const struct sqlite_conn *conn, sqlite3_stmt *statement,
+		      const struct sql_value *values, size_t count);
+/* Run one with values: 1: it has a row, of which *ret_number, unless that is NULL, becomes the
+ * first column unless that is NULL, too; or 0. */
+int sqlite_conn_ask(struct sqlite_conn *conn, enum sqlite_sql sql, const struct sql_value *values,
+		    size_t count, int64_t *ret_number);
+/* The same with fields of an operation, a letter each (backend/fields.h). */
+int sqlite_conn_op(struct sqlite_conn *conn, enum sqlite_sql sql, const char *fields,
+		   const struct backend_op *op, int64_t *ret_number);
 /* Run one that has no parameters and whose result does not matter. */
 int sqlite_conn_run(struct sqlite_conn *conn, enum sqlite_sql sql);
 /* Run one that begins a transaction. */
@@ -53,6 +67,8 @@ int sqlite_conn_begin(struct sqlite_conn *conn, enum sqlite_sql sql);
 int sqlite_conn_number(struct sqlite_conn *conn, enum sqlite_sql sql, int64_t *ret_number);
 /* End a transaction that may or may not be open, without a word. */
 void sqlite_conn_rollback(struct sqlite_conn *conn);
+/* The same if r is an error, which it returns then; otherwise commit it. */
+int sqlite_conn_end(struct sqlite_conn *conn, int r);
 /* Run a text once.  With ret_number the first column of the first row (fallback without one). */
 int sqlite_conn_exec(struct sqlite_conn *conn, const char *text);
 int sqlite_conn_query(struct sqlite_conn *conn, const char *text, int64_t fallback,
@@ -61,10 +77,9 @@ int sqlite_conn_query(struct sqlite_conn *conn, const char *text, int64_t fallba
 int sqlite_conn_exec_made(struct sqlite_conn *conn, char *text);
 int sqlite_conn_query_made(struct sqlite_conn *conn, char *text, int64_t *ret_number);
 
-/* Bind bytes to a parameter, as text or as a blob: '' without data, never NULL.  They are borrowed
- * until the statement was run. */
+/* Bind text to a parameter: '' without data, never NULL.  It is borrowed until the statement was
+ * run. */
 void sqlite_bind_text(sqlite3_stmt *statement, int index, struct bytes text);
-void sqlite_bind_blob(sqlite3_stmt *statement, int index, struct bytes blob);
 /* A number that is not signed as SQLite has it: nothing of ours is above the highest of them. */
 static inline int64_t sqlite_clip(uint64_t number)
 {

@@ -40,12 +40,8 @@ int sqlite_feed_number(struct sqlite *store)
 	if (r == 0)
 		r = sqlite_conn_query(conn, "SELECT value FROM sessfs_meta WHERE key = 'mount'", 0,
 				      &number);
-	if (r == 0)
-		r = sqlite_conn_exec(conn, "COMMIT");
-	if (r < 0)
-		sqlite_conn_rollback(conn);
 	store->mounts.number = (uint64_t)number;
-	return r;
+	return sqlite_conn_end(conn, r);
 }
 
 int sqlite_feed_begin(struct sqlite *store)
@@ -59,11 +55,8 @@ int sqlite_feed_begin(struct sqlite *store)
 	/* What those have left that have ended. */
 	if (r == 0 && !sqlite_mounts_shared(store))
 		r = sqlite_conn_exec(conn, "DELETE FROM sessfs_lock");
+	r = sqlite_conn_end(conn, r);
 	if (r == 0)
-		r = sqlite_conn_exec(conn, "COMMIT");
-	if (r < 0)
-		sqlite_conn_rollback(conn);
-	else
 		sqlite_feed_known(store, last);
 	return r;
 }
@@ -83,10 +76,9 @@ static int entry_before(void *arg, uint64_t parent, int64_t id, struct buf *name
 
 static int change_before(void *arg, const struct backend_op *op, struct backend_change *ret_change)
 {
-	struct cursor cursor = cursor_open(arg, SQL_CHANGE_GET);
+	struct cursor cursor = cursor_open(arg, SQL_CHANGE_GET,
+					   SQL_VALUES(sql_given(op->session), sql_given(op->key)));
 
-	cursor_bind_text(&cursor, op->session);
-	cursor_bind_text(&cursor, op->key);
 	if (cursor_only(&cursor, -ENOENT))
 		*ret_change = (struct backend_change){ .first = cursor_number(&cursor, 0),
 						       .deleted = cursor_number(&cursor, 1),
@@ -155,9 +147,8 @@ static int each_behind(struct sqlite_conn *conn, uint64_t last, backend_feed_fn 
 
 	if (r < 0 || lost)
 		return MIN(r, 0);
-	cursor = cursor_open(conn, SQL_FEED_LIST);
-	cursor_bind_id(&cursor, last);
-	cursor_bind_id(&cursor, conn->store->mounts.number);
+	cursor = cursor_open(conn, SQL_FEED_LIST,
+			     SQL_VALUES(sql_id(last), sql_id(conn->store->mounts.number)));
 	while (cursor_next(&cursor)) {
 		const struct backend_feed feed = feed_at(&cursor);
 
@@ -173,11 +164,6 @@ int sqlite_feed_list(struct backend *backend, struct backend_snapshot *snapshot,
 			   arg);
 }
 
-static int add_one(void *arg, const struct backend_feed *feed)
-{
-	return feed_add(arg, feed);
-}
-
 /* As long as the cursor stays, each is read once: there may be many, and many transactions. */
 int sqlite_feed_collect(struct sqlite *store)
 {
@@ -187,7 +173,7 @@ int sqlite_feed_collect(struct sqlite *store)
 	if (store->mounts.cursor_before != cursor)
 		feed_notes_done(notes);
 	store->mounts.cursor_before = cursor;
-	return each_behind(&store->writer, MAX(cursor, notes->last), add_one, notes);
+	return each_behind(&store->writer, MAX(cursor, notes->last), feed_add, notes);
 }
 
 void sqlite_feed_known(struct sqlite *store, uint64_t n)
@@ -238,56 +224,30 @@ struct putting {
 	int64_t at;
 };
 
-static void bind_optional(sqlite3_stmt *statement, int index, struct bytes text)
-{
-	if (text.data)
-		sqlite_bind_text(statement, index, text);
-	else
-		sqlite3_bind_null(statement, index);
-}
-
 static int put_one(void *arg, const struct backend_feed *feed)
 {
 	struct putting *putting = arg;
-	int r = 0;
-	sqlite3_stmt *statement = sqlite_conn_take(putting->conn, SQL_FEED_PUT, &r);
+	const struct sqlite *store = putting->conn->store;
 
-	if (!statement)
-		return r;
-	sqlite3_bind_int64(statement, 1, (int64_t)++putting->n);
-	sqlite3_bind_int64(statement, 2, (int64_t)putting->conn->store->mounts.number);
-	sqlite3_bind_int64(statement, 3, feed->what);
-	sqlite3_bind_int64(statement, 4, sqlite_clip(feed->ino));
-	sqlite3_bind_int64(statement, 5, feed_flags(feed));
-	sqlite3_bind_int64(statement, 6, feed->first);
-	bind_optional(statement, 7, feed->session);
-	bind_optional(statement, 8, feed->key);
-	if (feed->name.data)
-		sqlite_bind_blob(statement, 9, feed->name);
-	else
-		sqlite3_bind_null(statement, 9);
-	sqlite3_bind_int64(statement, 10, getpid());
-	sqlite3_bind_int64(statement, 11, putting->at);
-	sqlite3_bind_int64(statement, 12, (int64_t)feed->count);
-	sqlite3_bind_int64(statement, 13, feed->deleted);
-	sqlite3_bind_int64(statement, 14, sqlite_clip(feed->node));
-	sqlite3_bind_int(statement, 15, putting->conn->store->encoding == SQLITE_UTF8);
-	return sqlite_conn_finish(putting->conn, statement);
+	return sqlite_conn_ask(putting->conn, SQL_FEED_PUT,
+			       SQL_VALUES(sql_id(++putting->n), sql_id(store->mounts.number),
+					  sql_number(feed->what), sql_id(feed->ino),
+					  sql_number(feed_flags(feed)), sql_number(feed->first),
+					  sql_text(feed->session), sql_text(feed->key),
+					  sql_blob(feed->name), sql_number(getpid()),
+					  sql_number(putting->at), sql_id(feed->count),
+					  sql_number(feed->deleted), sql_id(feed->node),
+					  sql_number(store->encoding == SQLITE_UTF8)),
+			       NULL);
 }
 
 static int trim(struct sqlite_conn *conn, uint64_t last)
 {
 	uint64_t least = sqlite_mounts_least(conn->store);
-	int r = 0;
-	sqlite3_stmt *statement;
 
 	if (last > KEPT_MOST)
 		least = MAX(least, last - KEPT_MOST);
-	statement = sqlite_conn_take(conn, SQL_FEED_TRIM, &r);
-	if (!statement)
-		return r;
-	sqlite3_bind_int64(statement, 1, sqlite_clip(least));
-	return sqlite_conn_finish(conn, statement);
+	return sqlite_conn_ask(conn, SQL_FEED_TRIM, SQL_VALUES(sql_id(least)), NULL);
 }
 
 int sqlite_feed_put(struct sqlite_conn *conn, const struct feed_notes *notes, uint64_t *ret_last)
@@ -335,11 +295,11 @@ static int each_lock(struct sqlite_conn *conn, uint64_t ino, lock_fn *fn, void *
 		     bool *ret_found)
 {
 	const struct living living = living_mounts(conn->store);
-	struct cursor cursor = cursor_open(conn, SQL_LOCK_LIST);
+	struct cursor cursor =
+		cursor_open(conn, SQL_LOCK_LIST,
+			    SQL_VALUES(sql_id(ino), sql_id(conn->store->mounts.number)));
 
 	*ret_found = false;
-	cursor_bind_id(&cursor, ino);
-	cursor_bind_id(&cursor, conn->store->mounts.number);
 	while (!*ret_found && cursor_next(&cursor))
 		*ret_found = is_living(&living, (uint64_t)cursor_number(&cursor, 0)) &&
 			     fn(arg, cursor_bytes(&cursor, 1));

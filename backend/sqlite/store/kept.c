@@ -4,6 +4,7 @@
 
 #include "backend/sqlite/store/slots.h"
 #include "backend/sqlite/store/store.h"
+#include "backend/base/thread.h"
 
 /* In another program's file, which may have no write-ahead log, it would keep that from writing. */
 bool sqlite_snapshot_keep(struct backend *backend, backend_keep_fn *keep, void *arg)
@@ -19,8 +20,8 @@ bool sqlite_snapshot_keep(struct backend *backend, backend_keep_fn *keep, void *
 
 void sqlite_snapshot_kept(struct sqlite *store, enum backend_keep how)
 {
-	pthread_mutex_lock(&store->kept.lock);
+	WITH_MUTEX(&store->kept.lock);
+
 	if (store->kept.keep)
 		store->kept.keep(store->kept.arg, how);
-	pthread_mutex_unlock(&store->kept.lock);
 }

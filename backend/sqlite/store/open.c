@@ -40,7 +40,6 @@
 #include "backend/sqlite/store/slots.h"
 #include "backend/sqlite/store/sqlite.h"
 #include "backend/sqlite/store/store.h"
-#include "backend/sqlite/rows/times.h"
 #include "backend/base/cleanup.h"
 #include "backend/base/descriptor.h"
 #include "backend/base/log.h"
@@ -345,11 +344,10 @@ enum { WAL_PAUSE_MS = 5 };
  * the time-out. */
 static int step_patiently(sqlite3_stmt *statement)
 {
-	int64_t deadline = sqlite_milliseconds() + SQLITE_BUSY_MS;
+	int64_t deadline = tick_ms() + SQLITE_BUSY_MS;
 	int code;
 
-	while ((code = sqlite3_step(statement)) == SQLITE_BUSY &&
-	       sqlite_milliseconds() < deadline) {
+	while ((code = sqlite3_step(statement)) == SQLITE_BUSY && tick_ms() < deadline) {
 		sqlite3_reset(statement);
 		usleep(WAL_PAUSE_MS * 1000);
 	}

@@ -8,6 +8,7 @@
 #include "backend/sqlite/store/conn.h"
 #include "backend/sqlite/disk/keeper.h"
 #include "backend/sqlite/store/store.h"
+#include "backend/base/thread.h"
 
 static int grow(struct sqlite *store, struct backend_snapshot **ret_snapshot)
 {
@@ -103,19 +104,18 @@ bool sqlite_pool_is_used(struct sqlite *store)
 {
 	unsigned idle = 0;
 	bool used;
+	WITH_MUTEX(&store->pool.lock);
 
-	pthread_mutex_lock(&store->pool.lock);
 	for (struct backend_snapshot *s = store->pool.idle; s; s = s->next)
 		idle++;
 	used = idle < store->pool.count;
-	pthread_mutex_unlock(&store->pool.lock);
 	return used;
 }
 
 void sqlite_pool_trim(struct sqlite *store)
 {
-	pthread_mutex_lock(&store->pool.lock);
+	WITH_MUTEX(&store->pool.lock);
+
 	for (struct backend_snapshot *s = store->pool.idle; s; s = s->next)
 		sqlite3_db_release_memory(s->conn.db);
-	pthread_mutex_unlock(&store->pool.lock);
 }

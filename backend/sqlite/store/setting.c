@@ -20,7 +20,7 @@
 int sqlite_setting_list(struct backend *backend, struct backend_snapshot *snapshot,
 			backend_setting_fn *fn, void *arg)
 {
-	struct cursor cursor = cursor_open(&snapshot->conn, SQL_SETTING_LIST);
+	struct cursor cursor = cursor_open(&snapshot->conn, SQL_SETTING_LIST, SQL_NO_VALUES);
 
 	(void)backend;
 	while (cursor_next(&cursor))
@@ -42,16 +42,6 @@ static int rename_table(struct sqlite_conn *conn, const char *name)
 							   layout->quoted, name));
 }
 
-static int is_empty(struct sqlite_conn *conn)
-{
-	static const char first[] = "SELECT 1 FROM {rows} LIMIT 1";
-	int64_t any = 0;
-	int r = sqlite_conn_query_made(conn, sqlite_sql_expand(first, &conn->store->layout, ""),
-				       &any);
-
-	return r < 0 ? r : any ? -ENOTEMPTY : 0;
-}
-
 static int look_at_table(struct sqlite_conn *conn, const char *name)
 {
 	struct sqlite_layout layout = { 0 };
@@ -69,14 +59,15 @@ int sqlite_setting_table(struct sqlite_conn *conn, struct bytes data)
 	const struct sqlite *store = conn->store;
 	_cleanup_(freep) char *name = bytes_dup(data.size ? data : bytes_str(sqlite_judge_default));
 	int r = name ? 0 : -ENOMEM;
+	bool any;
 
 	if (r < 0 || strcasecmp(name, store->layout.name) == 0)
 		return r;
 	if (!store->owner || sqlite_file_shared(store->place.file))
 		return -EBUSY;
-	r = is_empty(conn);
+	r = sqlite_schema_any_rows(conn, &any);
 	if (r == 0)
-		r = look_at_table(conn, name);
+		r = any ? -ENOTEMPTY : look_at_table(conn, name);
 	if (r == -ENOENT)
 		r = rename_table(conn, name);
 	return r < 0 ? r : sqlite_meta_put(conn, "table", name);

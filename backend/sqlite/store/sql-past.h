@@ -9,7 +9,6 @@
 	"coalesce({octets}, 0), {created}, {updated}, {version_now}, state_data"
 /* With an id that becomes another one, if it has one. */
 #define REWRITTEN "CASE WHEN ?10 = '' THEN state_data ELSE replace(state_data, ?10, ?11) END"
-#define PAST_OF "ino = ?1 AND session_id = ?2 AND state_key = ?3"
 
 SQL(SQL_PAST_KEEP, "INSERT INTO sessfs_past (" PAST_COLUMNS ") SELECT " PAST_OF_ROW " FROM {rows} "
 	"WHERE session_id = ?3 AND state_key = ?4 AND item_index BETWEEN ?5 AND ?6 AND " IS_INTEGER)
@@ -34,7 +33,6 @@ SQL(SQL_PAST_MOVE, "UPDATE sessfs_past SET session_id = ?3, state_key = ?4 WHERE
 SQL(SQL_PAST_HIDE, "UPDATE sessfs_past SET ino = ?3 WHERE ino = 0 AND session_id = ?1 AND "
 	"state_key = ?2")
 SQL(SQL_PAST_SHOW, "UPDATE sessfs_past SET ino = 0, session_id = ?1, state_key = ?2 WHERE ino = ?3")
-SQL(SQL_PAST_GONE, "DELETE FROM sessfs_past WHERE ino = ?1")
 SQL(SQL_PAST_COPY, "INSERT INTO {rows} (session_id, state_key, item_index, "
 	"state_data{time_columns}{version_column}) SELECT ?6, ?7, n - ?3 + ?5, " REWRITTEN
 	"{time_columns}{version_past} FROM sessfs_past WHERE n BETWEEN ?3 AND ?4 AND what = 0 AND "
@@ -73,14 +71,11 @@ SQL(SQL_PAST_UNMERGED, "DELETE FROM sessfs_past WHERE " PAST_OF " AND until BETW
 	MERGED)
 SQL(SQL_PAST_SAME, "SELECT 1 FROM (SELECT count(*) AS records, coalesce(max(n), 0) AS newest FROM "
 	"sessfs_past WHERE " PAST_OF " AND until > ?4) WHERE records = ?5 AND newest = ?6")
-SQL(SQL_PAST_FORGET, "DELETE FROM sessfs_past WHERE " PAST_OF " AND until <= ?4")
 SQL(SQL_PAST_SHED, "DELETE FROM sessfs_past WHERE n IN (SELECT n FROM sessfs_past WHERE " PAST_OF
 	" ORDER BY n LIMIT -1 OFFSET ?4)")
 
 SQL(SQL_PAST_LIST, "SELECT n, what, item_index, last_index, until, pid, bytes, created_at FROM "
 	"sessfs_past WHERE " PAST_OF " AND until > ?4 ORDER BY n DESC")
-SQL(SQL_PAST_TIMES, "SELECT count(*), 0, 0, 0, until, 0, sum(bytes), NULL FROM sessfs_past WHERE "
-	PAST_OF " AND until > ?4 GROUP BY until ORDER BY until DESC")
 /* By their numbers, not by the index of the key. */
 #define PAST_SEEN "+ino = ?1 AND +session_id = ?2 AND +state_key = ?3"
 SQL(SQL_PAST_READ, "SELECT n, state_data, created_at, updated_at FROM sessfs_past WHERE n BETWEEN "
@@ -90,7 +85,6 @@ SQL(SQL_PAST_READ_BACK, "SELECT n, state_data, created_at, updated_at FROM sessf
 /* A seek a key. */
 SQL(SQL_PAST_NEXT, "SELECT ino, session_id, state_key FROM sessfs_past WHERE (ino, session_id, "
 	"state_key) > (?1, ?2, ?3) ORDER BY ino, session_id, state_key LIMIT 1")
-SQL(SQL_PAST_SIZE, "SELECT coalesce(sum(bytes), 0), coalesce(max(n), 0) FROM sessfs_past")
 SQL(SQL_HIDDEN_READ, "SELECT item_index, state_data, created_at, updated_at FROM sessfs_trash "
 	"WHERE ino = ?1 AND item_index >= ?2 ORDER BY item_index")
 SQL(SQL_HIDDEN_READ_BACK, "SELECT item_index, state_data, created_at, updated_at FROM "

@@ -100,6 +100,4 @@ SQL(SQL_KEY_HIDDEN, "DELETE FROM {rows} WHERE session_id = ?1 AND state_key = ?2
 SQL(SQL_KEY_SHOW, "INSERT {or_fail}INTO {rows} (session_id, state_key, item_index, state_data"
 	"{time_columns}{version_column}) SELECT ?1, ?2, item_index, state_data{time_columns}"
 	"{version_shown} FROM sessfs_trash WHERE ino = ?3")
-SQL(SQL_KEY_SHOWN, "DELETE FROM sessfs_trash WHERE ino = ?3")
-SQL(SQL_HIDDEN_DELETE, "DELETE FROM sessfs_trash WHERE ino = ?1 AND item_index BETWEEN ?2 AND ?3")
 /* clang-format on */

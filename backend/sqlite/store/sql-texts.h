@@ -3,9 +3,9 @@
  * texts, and tells what stands in them. */
 
 /* clang-format off */
+#include "backend/texts.h"
 SQL(SQL_BEGIN, "BEGIN")
 SQL(SQL_BEGIN_IMMEDIATE, "BEGIN IMMEDIATE")
-SQL(SQL_COMMIT, "COMMIT")
 /* What was set apart has a negative stamp. */
 /* 1: others' changes wait, behind stamp ?3; 2: so do commits of other mounts, or some have gone.
  * CASE, since AND asks for both of its sides. */
@@ -15,30 +15,27 @@ SQL(SQL_PENDING, "SELECT CASE WHEN NOT EXISTS (SELECT 1 FROM sessfs_change WHERE
 	"WHEN (SELECT max(n) FROM sessfs_feed) > ?1 THEN 2 * (EXISTS (SELECT 1 FROM sessfs_feed "
 	"WHERE n > ?1 AND mount <> ?2) OR (SELECT min(n) FROM sessfs_feed) > ?1 + 1) ELSE 0 END")
 SQL(SQL_DATA_VERSION, "PRAGMA main.data_version")
+SQL(SQL_META_GET, "SELECT value FROM sessfs_meta WHERE key = ?1")
 SQL(SQL_DIGESTED, "SELECT value FROM sessfs_meta WHERE key = 'digested'")
 SQL(SQL_TRIGGERS, "SELECT count(*) FROM sqlite_schema WHERE type = 'trigger' AND "
 	"tbl_name = {name} COLLATE NOCASE AND name IN ('sessfs_row_before', "
 	"'sessfs_row_insert', 'sessfs_row_update', 'sessfs_row_delete', 'sessfs_row_replace')")
 
-SQL(SQL_NODE_GET, "SELECT " NODE_COLUMNS "FROM sessfs_node n WHERE n.ino = ?1")
-SQL(SQL_NODE_FIND_KEY, "SELECT " NODE_COLUMNS "FROM sessfs_node n WHERE n.session_id = ?1 "
+SQL(SQL_NODE_FIND_KEY, "SELECT " NODE_COLUMNS " FROM sessfs_node n WHERE n.session_id = ?1 "
 	"AND n.state_key = ?2 AND n.kind >= 2 AND n.nlink > 0")
-SQL(SQL_NODE_FIND_SESSION, "SELECT " NODE_COLUMNS "FROM sessfs_node n "
+SQL(SQL_NODE_FIND_SESSION, "SELECT " NODE_COLUMNS " FROM sessfs_node n "
 	"WHERE n.session_id = ?1 AND n.kind = 1 AND n.nlink > 0")
-SQL(SQL_NODE_LIST, "SELECT " NODE_COLUMNS "FROM sessfs_node n WHERE n.ino > ?1 ORDER BY n.ino")
-SQL(SQL_NODE_LIST_ORPHANS, "SELECT " NODE_COLUMNS "FROM sessfs_node n WHERE n.ino > ?1 "
+SQL(SQL_NODE_LIST, "SELECT " NODE_COLUMNS " FROM sessfs_node n WHERE n.ino > ?1 ORDER BY n.ino")
+SQL(SQL_NODE_LIST_ORPHANS, "SELECT " NODE_COLUMNS " FROM sessfs_node n WHERE n.ino > ?1 "
 	"AND n.nlink = 0 ORDER BY n.ino")
 
 SQL(SQL_ENTRY_FIND, "SELECT " NODE_COLUMNS ", e.id FROM sessfs_entry e CROSS JOIN "
 	"sessfs_node n ON n.ino = e.ino WHERE e.parent = ?1 AND e.name = ?2")
-SQL(SQL_ENTRY_NAME, "SELECT name, ino FROM sessfs_entry WHERE parent = ?1 AND id = ?2")
 /* No lookup finds a name of another type, so no listing may show it. */
 SQL(SQL_ENTRY_LIST, "SELECT " NODE_COLUMNS ", e.id, CASE typeof(e.name) WHEN 'blob' THEN e.name "
 	"END FROM sessfs_entry e CROSS JOIN sessfs_node n ON n.ino = e.ino "
 	"WHERE e.parent = ?1 AND e.id > ?2 ORDER BY e.id")
 
-SQL(SQL_XATTR_GET, "SELECT value FROM sessfs_xattr WHERE ino = ?1 AND name = ?2")
-SQL(SQL_XATTR_LIST, "SELECT name FROM sessfs_xattr WHERE ino = ?1 ORDER BY name")
 SQL(SQL_CHUNK_READ, "SELECT chunk, data FROM sessfs_chunk WHERE ino = ?1 AND "
 	"chunk BETWEEN ?2 AND ?3 ORDER BY chunk")
 /* length() of a blob reads none of it; but to see whether the end of a range has come, the
@@ -48,11 +45,6 @@ SQL(SQL_CHUNK_LIST, "SELECT chunk, length(data), ino FROM sessfs_chunk WHERE "
 
 SQL(SQL_PIECE_READ, "SELECT item_index, seq, data FROM sessfs_piece WHERE ino = ?1 AND "
 	"(item_index, seq) >= (?2, ?3) ORDER BY item_index, seq")
-SQL(SQL_MARK_FIND, "SELECT byte_offset, item_index FROM sessfs_mark WHERE ino = ?1 AND "
-	"byte_offset <= ?2 ORDER BY byte_offset DESC LIMIT 1")
-SQL(SQL_MARK_FIND_INDEX, "SELECT byte_offset, item_index FROM sessfs_mark WHERE ino = ?1 "
-	"AND item_index <= ?2 ORDER BY item_index DESC, "
-	"byte_offset DESC LIMIT 1")
 SQL(SQL_LAST_INO, "SELECT max(coalesce((SELECT max(ino) FROM sessfs_node), 0), "
 	"coalesce((SELECT CAST(value AS INTEGER) FROM sessfs_meta WHERE "
 	"key = 'last_ino'), 0))")
@@ -93,29 +85,14 @@ SQL(SQL_NODE_SET, "UPDATE sessfs_node SET atime = iif(?2 & 1, ?3, atime), mtime 
 	"& 16, ?7, uid), gid = iif(?2 & 32, ?8, gid), generation = iif(?2 & 64, ?9, generation) "
 	"WHERE ino = ?1")
 SQL(SQL_NODE_LINKS, "UPDATE sessfs_node SET nlink = nlink + ?2 WHERE ino = ?1")
-SQL(SQL_NODE_DELETE, "DELETE FROM sessfs_node WHERE ino = ?1")
-SQL(SQL_NODE_XATTRS_DELETE, "DELETE FROM sessfs_xattr WHERE ino = ?1")
-SQL(SQL_NODE_CHUNKS_DELETE, "DELETE FROM sessfs_chunk WHERE ino = ?1")
-SQL(SQL_NODE_PIECES_DELETE, "DELETE FROM sessfs_piece WHERE ino = ?1")
-SQL(SQL_NODE_MARKS_DELETE, "DELETE FROM sessfs_mark WHERE ino = ?1")
-SQL(SQL_ENTRY_PUT, "INSERT INTO sessfs_entry (parent, id, name, ino) "
-	"VALUES (?1, ?2, ?3, ?4)")
-SQL(SQL_ENTRY_DELETE, "DELETE FROM sessfs_entry WHERE parent = ?1 AND id = ?2")
 SQL(SQL_XATTR_PUT, "INSERT OR REPLACE INTO sessfs_xattr (ino, name, value) "
 	"VALUES (?1, ?2, ?3)")
-SQL(SQL_XATTR_DELETE, "DELETE FROM sessfs_xattr WHERE ino = ?1 AND name = ?2")
 SQL(SQL_CHUNK_PUT, "INSERT OR REPLACE INTO sessfs_chunk (ino, chunk, data) "
 	"VALUES (?1, ?2, ?3)")
-SQL(SQL_CHUNK_DELETE, "DELETE FROM sessfs_chunk WHERE ino = ?1 AND chunk BETWEEN ?2 AND ?3")
 SQL(SQL_PIECE_PUT, "INSERT OR REPLACE INTO sessfs_piece (ino, item_index, seq, data) "
 	"VALUES (?1, ?2, ?3, ?4)")
-SQL(SQL_PIECE_DELETE,
-	"DELETE FROM sessfs_piece WHERE ino = ?1 AND item_index BETWEEN ?2 AND "
-	"?3 AND (item_index > ?2 OR seq >= ?4)")
 SQL(SQL_MARK_PUT, "INSERT OR REPLACE INTO sessfs_mark (ino, byte_offset, item_index) "
 	"VALUES (?1, ?2, ?3)")
-SQL(SQL_MARK_DELETE, "DELETE FROM sessfs_mark WHERE ino = ?1 AND byte_offset >= ?2 AND "
-	"(?3 = 0 OR byte_offset < ?3)")
 SQL(SQL_PIECES_LOWEST, "SELECT item_index FROM sessfs_piece WHERE ino = ?3 AND item_index "
 	"BETWEEN ?4 AND ?5 ORDER BY item_index LIMIT 1")
 SQL(SQL_PIECES_HIGHEST, "SELECT item_index FROM sessfs_piece WHERE ino = ?3 AND item_index "

@@ -6,11 +6,6 @@
 #include "backend/sqlite/store/sql.h"
 #include "backend/base/cleanup.h"
 
-#define NODE_COLUMNS                                                                               \
-	"n.ino, n.parent, n.entry, n.kind, n.flags, n.mode, n.uid, n.gid, n.nlink, n.rdev, "       \
-	"n.size, n.atime, n.mtime, n.ctime, n.btime, n.session_id, n.state_key, n.target, "        \
-	"n.generation "
-
 /* Rows of which ids and index are of the types that we know. */
 #define SHOWN_ROWS                                                                                 \
 	"session_id < x'' AND session_id >= '' AND state_key < x'' AND state_key >= '' AND "       \

@@ -6,6 +6,7 @@
 
 #include "backend/sqlite/store/store.h"
 #include "backend/sqlite/store/writer.h"
+#include "backend/base/thread.h"
 
 enum { YIELDS = 40 }; /* before a committer sleeps */
 
@@ -54,12 +55,10 @@ void sqlite_queue_join(struct sqlite *store, struct sqlite_request *request)
 
 bool sqlite_writer_try(struct sqlite *store)
 {
-	bool free;
+	WITH_MUTEX(&store->queue.lock);
+	const bool free = !store->queue.writing;
 
-	pthread_mutex_lock(&store->queue.lock);
-	free = !store->queue.writing;
 	store->queue.writing = true;
-	pthread_mutex_unlock(&store->queue.lock);
 	return free;
 }
 

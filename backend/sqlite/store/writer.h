@@ -31,9 +31,8 @@ void sqlite_queue_wait(struct sqlite *store, struct sqlite_request *request);
 void sqlite_queue_leave(struct sqlite *store, struct sqlite_request *end);
 
 /* Apply the first of count operations, or several at once, in the transaction of the writer: how
- * many, or -errno.  now is the stamp of rows without times (times.h). */
-int sqlite_apply(struct sqlite_conn *conn, const struct backend_op *ops, size_t count,
-		 const char *now);
+ * many, or -errno. */
+int sqlite_apply(struct sqlite_conn *conn, const struct backend_op *ops, size_t count);
 /* Become the writer, the only user of store->writer; waits for the present one. */
 void sqlite_writer_take(struct sqlite *store);
 /* The same, unless it would have to wait. */
