@@ -1694,6 +1694,22 @@ local function compare_group(g, whole)
 	return is_known(g) and not settle(g, whole) and 1 or 0
 end
 
+-- What is in a session's set; new: only what nothing is remembered of.
+local function compare_members(session, new)
+	local set, found = PREFIX .. session .. ':_keys', 0
+	for _, member in ipairs(call('TYPE', set)['ok'] == 'set' and call('SMEMBERS', set) or {}) do
+		local listed = sub(member, -5) == ':list' and sub(member, 1, -6)
+		local name = 'R' .. in_name(session) .. in_name(listed or member)
+		if not new or call('HEXISTS', PRINT, name) == 0 then
+			found = found + compare_group(group_at(session, member), 'quick')
+			if listed then
+				found = found + compare_group(group_at(session, listed), 'quick')
+			end
+		end
+	end
+	return found
+end
+
 -- What keys of Redis may be: one key for each colon where a session's id may end.
 local function check()
 	local whole, found = arg() == '1', 0
@@ -1704,7 +1720,11 @@ local function check()
 			local key = sub(all, colon + 1)
 			if sub(key, -11) == ':list:_hash' then
 				key = sub(key, 1, -12) .. ':_hash'
-			elseif sub(key, -6) == ':_hash' or key == '_keys' then
+			elseif key == '_keys' then
+				-- It may have named one later than that was written.
+				found = found + (whole and compare_members(sub(all, 1, colon - 1), true) or 0)
+				key = nil
+			elseif sub(key, -6) == ':_hash' then
 				key = nil
 			elseif sub(key, -5) == ':list' then
 				key = sub(key, 1, -6)
@@ -1736,13 +1756,7 @@ local function members()
 	local found = 0
 	arg()
 	for i = at + 1, #ARGV - 2 do
-		local set = PREFIX .. ARGV[i] .. ':_keys'
-		for _, member in ipairs(call('TYPE', set)['ok'] == 'set' and call('SMEMBERS', set) or {}) do
-			found = found + compare_group(group_at(ARGV[i], member), 'quick')
-			if sub(member, -5) == ':list' then
-				found = found + compare_group(group_at(ARGV[i], sub(member, 1, -6)), 'quick')
-			end
-		end
+		found = found + compare_members(ARGV[i])
 	end
 	return found
 end

@@ -175,6 +175,21 @@ def test_what_a_service_had_is_shown_and_what_it_does_is_seen(box):
     mount.check()
 
 
+def test_a_key_that_a_service_names_late_is_seen(box):
+    server = resp.start(box)
+    client = server.connect()
+    mount = box.mount(store=server.url())
+    os.mkdir(mount.at("s"))
+    client("RPUSH", PREFIX + "s:memory:list", "[1]")
+    client("SET", PREFIX + "s:agent", "2")
+    time.sleep(0.5)  # for what is looked at as soon as it is told
+    same(os.listdir(mount.at("s")), [])
+    client("SADD", PREFIX + "s:_keys", "memory:list", "agent")
+    comes_to(lambda: (read(mount.at("s", "memory.jsonl")), b"[1]\n"))
+    comes_to(lambda: (read(mount.at("s", "agent.json")), b"2"))
+    mount.check()
+
+
 def test_what_a_service_did_while_nobody_was_there_is_seen(box):
     server = resp.start(box)
     service = Service(server.connect())
