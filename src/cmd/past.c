@@ -149,16 +149,16 @@ const char *past_show_time(int64_t time, char text[PAST_TIME])
 int past_take_time(void *field, const char *value, char **ret_why)
 {
 	int64_t *time = field, age;
+	const bool is_age = units_age(value, &age) == 0;
 
-	if (units_age(value, &age) == 0)
+	if (is_age)
 		*time = time_now() - age;
-	else
-		*time = moment_read(value);
-	return *time > 0 ? 0 :
-			   str_explain(ret_why, -EINVAL,
-				       "'%s' is not a time: it takes one of UTC as in "
-				       "2026-01-31T18:30, or an age as in 2h",
-				       value);
+	return (is_age || moment_exact(bytes_str(value), time)) && *time > 0 ?
+		       0 :
+		       str_explain(ret_why, -EINVAL,
+				   "'%s' is not a time: it takes one of UTC as in "
+				   "2026-01-31T18:30, or an age as in 2h",
+				   value);
 }
 
 int past_take_items(void *field, const char *value, char **ret_why)

@@ -128,6 +128,9 @@ def test_a_log_gives_times_that_undo_takes(box):
     same(json.loads(done.stdout)[0]["key"], "messages", "a dry run")
     same(read(messages), seen[-1][1], "nothing has changed")
     do(box, "undo", mount.store, "nobody", status=1)
+    for bad in (seen[0][0][:-1] + "xyz", "2026-13-01", "2h30", "9999"):
+        done = do(box, "undo", "--to", bad, mount.store, "demo", status=2)
+        assert f"'{bad}' is not a time".encode() in done.stderr, done.stderr
     same("several" in do(box, "log", mount.store, "demo").stdout.decode(), False, "a log")
 
 
