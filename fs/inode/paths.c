@@ -3,6 +3,7 @@
 /* Where directories lie, by those above them. */
 
 #include <errno.h>
+#include <string.h>
 #include <sys/stat.h>
 
 #include "fs/base/names.h"
@@ -26,9 +27,24 @@ bool inode_is_below(const struct inode *dir, const struct inode *inode)
 
 int inode_path(const struct inode *dir, struct bytes name, struct buf *path)
 {
-	int r = dir->parent ? inode_path(dir->parent, bytes_str(dir->name), path) : 0;
+	size_t size = name.size;
+	char *at;
 
-	return r < 0 ? r : buf_join(path, bytes_str(dir->parent ? "/" : ""), name);
+	for (const struct inode *above = dir; above->parent; above = above->parent)
+		size += strlen(above->name) + 1;
+	if (buf_append_zeros(path, size) < 0)
+		return -ENOMEM;
+	/* From its end: it may be deeper than the stack. */
+	at = path->data + path->size - name.size;
+	memcpy(at, name.data, name.size);
+	for (; dir->parent; dir = dir->parent) {
+		const size_t length = strlen(dir->name);
+
+		*--at = '/';
+		at -= length;
+		memcpy(at, dir->name, length);
+	}
+	return 0;
 }
 
 int inode_key_dirs(struct inode *dir, struct buf *dirs)
