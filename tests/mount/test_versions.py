@@ -203,11 +203,16 @@ def by_fstat_and_pread(fd):
     return half + os.pread(fd, size - len(half), len(half))
 
 
+def shown(data):
+    """Enough of it to tell one version from another, and where it is torn."""
+    return len(data), hash(data), data[:34], data[-24:]
+
+
 def by_mapping_and_sendfile(fd):
     """Both show what the descriptor was opened on."""
     mapped = by_mapping(fd)
     sent = by_sendfile(fd) if mapped else mapped
-    same(mapped == sent, True, "what is mapped is what is sent")
+    same(shown(sent), shown(mapped), "what is mapped is what is sent")
     return mapped
 
 
@@ -215,7 +220,7 @@ def by_read_and_mapping(fd):
     """A mapping shows what the descriptor was opened on, also behind the first read."""
     begun = by_read(fd)
     mapped = by_mapping(fd) if begun else begun
-    same(begun == mapped, True, "what is mapped is what was read first")
+    same(shown(mapped), shown(begun), "what is mapped is what was read first")
     return mapped
 
 
