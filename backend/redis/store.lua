@@ -571,8 +571,8 @@ local function raise_version(group)
 	end
 end
 
-local function store_single(group)
-	if group.kind ~= 's' or group.items[1] ~= group.old[0] then
+local function store_single(group, was)
+	if was ~= 's' or group.items[1] ~= group.old[0] then
 		call('SET', group.single, group.items[1])
 	end
 	if group.ver then
@@ -631,7 +631,7 @@ local function store_group(group, n)
 		end
 		group.kind, group.size = group.target, group.final
 		if group.target == 's' then
-			store_single(group)
+			store_single(group, was)
 		end
 	end
 	if group.hidden then
