@@ -187,6 +187,15 @@ def test_a_key_that_a_service_names_late_is_seen(box):
     client("SADD", PREFIX + "s:_keys", "memory:list", "agent")
     comes_to(lambda: (read(mount.at("s", "memory.jsonl")), b"[1]\n"))
     comes_to(lambda: (read(mount.at("s", "agent.json")), b"2"))
+    client("DEL", PREFIX + "s:_keys")
+    client("SET", PREFIX + "s:_keys", "no set")
+    client("RPUSH", PREFIX + "t:_keys", "no set either")
+    service = Service(client)
+    service.save("u", "agent", "3")
+    comes_to(lambda: (read(mount.at("u", "agent.json")), b"3"))
+    same(read(mount.at("s", "agent.json")), b"2")
+    client("DEL", PREFIX + "s:_keys", PREFIX + "t:_keys")
+    client("SADD", PREFIX + "s:_keys", "memory:list", "agent")
     mount.check()
 
 
