@@ -3,8 +3,8 @@
  * The tables of a store beside that of the rows: a part of a driver's list of statements.
  *
  * In words of the driver: TABLE, and KEYED for one with an index; CHARS behind one that has texts,
- * ROOMY behind one whose rows change with each commit; types; NOTE says what a column is, to people
- * who look at the table.  Ids and names are bytes: there are no two spellings of one.
+ * ROOMY behind one whose rows change with each commit; types; NOTE says what a column is, to those
+ * that read the table.  Ids and names are bytes, so each has one spelling.
  */
 /* clang-format off */
 	TABLE("sessfs_setting", "name " BYTES_OF("255") " NOT NULL PRIMARY KEY, "

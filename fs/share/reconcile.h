@@ -25,10 +25,10 @@ struct changed_key {
 	bool has_kind;
 	uint32_t kind;
 	struct backend_key_stat stat;
-	/* What was looked at (look.c), as is its stat and kind, in the view with this number: there
-	 * are no rows of it, no file, no orphan, and no directory of its session, nor anything in
-	 * the place of that; or there is that directory, and nothing in it has the name that a file
-	 * of it gets. */
+	/* What was looked at (look.c), as is its stat and kind, in the view with this number: rows,
+	 * a file, an orphan and the directory of the session are all missing, and the place of that
+	 * directory is empty; or the directory is there, and the name that a file gets is free in
+	 * it. */
 	unsigned looked;
 	bool no_rows, no_file, no_orphan, no_session, no_name;
 	uint64_t dir; /* 0: not looked for */

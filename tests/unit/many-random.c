@@ -422,7 +422,7 @@ static void settle_all(void)
 	world_settle();
 }
 
-/* What nobody has in use is deleted, whatever the mounts have heard. */
+/* Files in use on no mount are deleted, also before the mounts have heard of each other. */
 static void reap_all(void)
 {
 	for (int i = 0; i < MOUNTS; i++) {
