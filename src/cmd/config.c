@@ -281,7 +281,6 @@ const struct command cmd_config = {
 	.failed = "the store cannot be read or changed",
 	.least = 1,
 	.operands = "takes a store",
-	.store = 1,
 	.size = sizeof(struct config),
 	.run = run_config,
 };

@@ -293,7 +293,6 @@ const struct command cmd_gc = {
 	CMD_OPTIONS(gc_options),
 	.least = 1,
 	.operands = "takes a store",
-	.store = 1,
 	.size = sizeof(struct gc),
 	.defaults = &(const struct gc){ .older = -1, .larger = -1, .keep_last = -1, .grace = -1 },
 	.run = run_gc,

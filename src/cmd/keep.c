@@ -276,6 +276,7 @@ const struct command cmd_keep = {
 	CMD_OPTIONS(keep_options),
 	.least = 0,
 	.operands = "takes clients and a store",
+	.store = -1,
 	.size = sizeof(struct keep_values),
 	.run = run_keep,
 };

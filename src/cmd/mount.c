@@ -534,6 +534,7 @@ const struct command cmd_mount = {
 	.least = 2,
 	.most = 2,
 	.operands = "takes a store and a directory",
+	.store = -1,
 	.size = sizeof(struct mount),
 	.run = run_mount,
 };

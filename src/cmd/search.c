@@ -469,7 +469,6 @@ const struct command cmd_search = {
 	CMD_OPTIONS(search_options),
 	.least = 2,
 	.operands = "takes a store and words",
-	.store = 1,
 	.size = sizeof(struct searching),
 	.defaults = &(const struct searching){ .since = INT64_MIN, .most = HITS },
 	.run = run_search,

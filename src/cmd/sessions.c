@@ -362,7 +362,6 @@ const struct command cmd_sessions = {
 	.least = 1,
 	.most = 1,
 	.operands = "takes a store",
-	.store = 1,
 	.size = sizeof(struct sessions),
 	.defaults = &(const struct sessions){ .older = -1, .newer = -1, .larger = -1 },
 	.run = run_sessions,

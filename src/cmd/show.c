@@ -517,7 +517,6 @@ const struct command cmd_show = {
 	.least = 2,
 	.most = 2,
 	.operands = "takes a store, and a session or a path in it",
-	.store = 1,
 	.size = sizeof(struct show),
 	.defaults = &(const struct show){ .last = -1 },
 	.run = run_show,

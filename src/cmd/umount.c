@@ -400,6 +400,7 @@ const struct command cmd_umount = {
 	CMD_OPTIONS(umount_options),
 	.least = 1,
 	.operands = "takes directories or stores",
+	.store = -1,
 	.size = sizeof(struct umount),
 	.run = run_umount,
 };
