@@ -288,19 +288,15 @@ static int serve_session(struct mount *mount)
 	return r < 0 ? CMD_FAILED : CMD_DONE;
 }
 
-static int is_of_store(void *arg, const struct mount_entry *entry)
-{
-	return strcmp(entry->type, MOUNTS_TYPE) == 0 && strcmp(entry->source, arg) == 0;
-}
-
 static int serve_store(struct mount *mount)
 {
+	_cleanup_(mount_entry_done) struct mount_entry entry = { 0 };
 	int r = guard_run(&mount->guard, open_tree, mount);
 	const char *why = mount->why;
 	int status;
 
 	/* How to end the mount that has the store. */
-	if (r == -EBUSY && why && mounts_each(is_of_store, mount->store) > 0)
+	if (r == -EBUSY && why && mounts_last(mounts_is_of, mount->store, &entry) == 0)
 		str_explain(&mount->why, 0, "%s; 'sessfs umount %s' ends a mount", why,
 			    mount->store);
 	else if (r == -EBUSY && why && !backend_has_path(mount->store))
@@ -441,8 +437,6 @@ static int prepare(struct mount *mount, const char *store, const char *dir)
 		r = check_trust(dir, TRUST_MOUNTPOINT);
 	if (r == 0)
 		r = find_dir(dir, &mount->dir);
-	if (r == 0)
-		r = detach_dead(mount);
 	if (r == 0)
 		r = check_dir(mount);
 	if (r == 0)

@@ -23,7 +23,6 @@
 #include "fs/api/trash.h"
 #include "fs/api/tree.h"
 #include "src/store/way.h"
-#include "backend/base/array.h"
 #include "src/mounts/mounts.h"
 
 static int failed(void)
@@ -476,43 +475,35 @@ int access_folder_open(int fd, struct access **ret_access)
 	return 0;
 }
 
-struct search {
-	const char *store;
-	bool writes;
-	struct mount_entry *found; /* that can be used, in the order of the table */
-	size_t count;
-	size_t room;
-	char *unfit; /* a sentence about one that cannot be used */
-};
-
-static int consider(void *arg, const struct mount_entry *entry)
+static bool is_fit(const void *store, const struct mount_entry *entry)
 {
-	struct search *search = arg;
-	int r;
-
-	if (strcmp(entry->type, MOUNTS_TYPE) != 0 || strcmp(entry->source, search->store) != 0 ||
-	    strcmp(entry->root, "/") != 0 || !mounts_is_believed(entry))
-		return 0;
-	if (search->writes && entry->read_only) {
-		str_explain(&search->unfit, 0,
-			    "%s is mounted read-only on %s; unmount it there to change it",
-			    search->store, entry->point);
-		return search->unfit ? 0 : -ENOMEM;
-	}
-	if (ARRAY_ROOM(search->found, search->count, search->room) < 0)
-		return -ENOMEM;
-	r = mount_entry_copy(entry, &search->found[search->count]);
-	search->count += r == 0;
-	return r;
+	return mounts_is_of(store, entry) && strcmp(entry->root, "/") == 0 &&
+	       mounts_is_believed(entry);
 }
 
-/* The root of the last mount that can be used; -ENOENT. */
-static int open_last(const struct search *search, unsigned flags)
+/* The root of the last mount that can be used; -ENOENT.  *ret_why is a sentence about one that
+ * cannot. */
+static int open_last(const char *store, unsigned flags, char **ret_why)
 {
-	int root = -ENOENT;
+	_cleanup_(mount_list_done) struct mount_list fit = { 0 };
+	int r = mounts_list(is_fit, store, &fit), root = -ENOENT;
 
-	for (size_t i = search->count; i && root < 0; i--) {
-		root = mounts_open(&search->found[i - 1]);
+	if (r < 0)
+		return r;
+	for (size_t i = fit.count; i && root < 0; i--) {
+		const struct mount_entry *entry = &fit.entries[i - 1];
+
+		if ((flags & ACCESS_WRITE) && entry->read_only) {
+			if (!*ret_why)
+				str_explain(ret_why, 0,
+					    "%s is mounted read-only on %s; unmount it there to "
+					    "change it",
+					    store, entry->point);
+			if (!*ret_why)
+				return -ENOMEM;
+			continue;
+		}
+		root = mounts_open(entry);
 		/* A view does not have all that the store has. */
 		if (root >= 0 && !(flags & ACCESS_TO_SETTLE) &&
 		    fgetxattr(root, VIEW_ATTRIBUTE, NULL, 0) >= 0) {
@@ -523,29 +514,18 @@ static int open_last(const struct search *search, unsigned flags)
 	return root;
 }
 
-static void search_done(struct search *search)
-{
-	for (size_t i = 0; i < search->count; i++)
-		mount_entry_done(&search->found[i]);
-	free(search->found);
-	free(search->unfit);
-}
-
 int access_mount_open(struct access *access, const char *store, unsigned flags, char **ret_why)
 {
-	_cleanup_(search_done) struct search search = { .store = store,
-							.writes = flags & ACCESS_WRITE };
+	_cleanup_(freep) char *unfit = NULL;
 	int r;
 
 	/* If the path leads to another file by now than the one that is mounted, that file has no
 	 * owner. */
 	if (backend_has_path(store) && !backend_is_owned(store))
 		return -ENOENT;
-	r = mounts_each(consider, &search);
-	if (r == 0)
-		r = open_last(&search, flags);
+	r = open_last(store, flags, &unfit);
 	if (r < 0) {
-		*ret_why = steal_ptr(search.unfit);
+		*ret_why = steal_ptr(unfit);
 		return r == -ENOMEM ? r : -ENOENT;
 	}
 	access->way = &way;
