@@ -268,51 +268,38 @@ static int judge_owner(const struct stat *now, const struct stat *like, int give
 	return 0;
 }
 
-static int mount_dress(struct access_file *file, const struct stat *like, unsigned mask)
-{
-	const struct timespec times[] = { like->st_atim, like->st_mtim };
-	mode_t mode = like->st_mode & 07777;
-	struct stat now;
-	int r = fstat(file->fd, &now) < 0 ? failed() : 0;
-
-	if (r == 0 && (mask & ACCESS_SET_OWNER))
-		r = judge_owner(&now, like, fchown(file->fd, like->st_uid, like->st_gid), &mode);
-	if (r == 0 && (mask & ACCESS_SET_MODE) && fchmod(file->fd, mode) < 0)
-		r = failed();
-	if (r == 0 && (mask & ACCESS_SET_TIMES) && futimens(file->fd, times) < 0)
-		r = failed();
-	return r;
-}
-
 static int mount_resize(struct access_file *file, uint64_t size)
 {
 	return ftruncate(file->fd, (off_t)size) < 0 ? failed() : 0;
 }
 
-static int mount_mark(struct access_file *file, const char *name, struct bytes value)
+/* The calls for attributes take no directory, nor all of them a descriptor.  An open file is what
+ * the path leads to; a name is not followed: the flag for that. */
+static int through_proc(const struct access_place *place, char path[PATH_MAX])
 {
-	int r = value.data ? fsetxattr(file->fd, name, value.data, value.size, 0) :
-			     fremovexattr(file->fd, name);
+	const bool open = place->file;
 
-	return r < 0 ? failed() : 0;
+	snprintf(path, PATH_MAX, "/proc/self/fd/%d%s%s", place->fd, open ? "" : "/",
+		 open ? "" : below(place));
+	return open ? 0 : AT_SYMLINK_NOFOLLOW;
 }
 
 static int mount_set_attr(const struct access_place *place, const struct stat *st, unsigned mask)
 {
-	enum { NOFOLLOW = AT_SYMLINK_NOFOLLOW };
 	const struct timespec times[] = { st->st_atim, st->st_mtim };
-	const char *name = below(place);
 	mode_t mode = st->st_mode & 07777;
+	char path[PATH_MAX];
+	const int flags = through_proc(place, path);
 	struct stat now;
-	int r = mount_stat(place, &now);
+	int r = fstatat(AT_FDCWD, path, &now, flags) < 0 ? failed() : 0;
 
 	if (r == 0 && (mask & ACCESS_SET_OWNER))
-		r = judge_owner(&now, st,
-				fchownat(place->fd, name, st->st_uid, st->st_gid, NOFOLLOW), &mode);
+		r = judge_owner(&now, st, fchownat(AT_FDCWD, path, st->st_uid, st->st_gid, flags),
+				&mode);
 	if (r == 0 && (mask & ACCESS_SET_MODE) && !S_ISLNK(now.st_mode) &&
-	    fchmodat(place->fd, name, mode, NOFOLLOW) < 0)
+	    fchmodat(AT_FDCWD, path, mode, flags) < 0)
 		r = failed();
-	if (r == 0 && (mask & ACCESS_SET_TIMES) && utimensat(place->fd, name, times, NOFOLLOW) < 0)
+	if (r == 0 && (mask & ACCESS_SET_TIMES) && utimensat(AT_FDCWD, path, times, flags) < 0)
 		r = failed();
 	return r;
 }
@@ -339,21 +326,13 @@ static int mount_read_link(const struct access_place *place, struct buf *target)
 					       PATH_MAX));
 }
 
-/* The calls for attributes take no directory. */
-static char *through_proc(const struct access_place *place, char path[PATH_MAX])
-{
-	snprintf(path, PATH_MAX, "/proc/self/fd/%d/%s", place->fd, below(place));
-	return path;
-}
-
 static int mount_list_xattr(const struct access_place *place, struct buf *names)
 {
 	char path[PATH_MAX];
 	int r = buf_reserve(names, XATTR_LIST_MAX);
 
-	return r < 0 ? r :
-		       took(names, llistxattr(through_proc(place, path), names->data + names->size,
-					      XATTR_LIST_MAX));
+	through_proc(place, path);
+	return r < 0 ? r : took(names, llistxattr(path, names->data + names->size, XATTR_LIST_MAX));
 }
 
 static int mount_get_xattr(const struct access_place *place, const char *name, struct buf *value)
@@ -361,19 +340,21 @@ static int mount_get_xattr(const struct access_place *place, const char *name, s
 	char path[PATH_MAX];
 	int r = buf_reserve(value, XATTR_SIZE_MAX);
 
+	through_proc(place, path);
 	return r < 0 ? r :
-		       took(value, lgetxattr(through_proc(place, path), name,
-					     value->data + value->size, XATTR_SIZE_MAX));
+		       took(value, (place->file ? getxattr : lgetxattr)(path, name,
+									value->data + value->size,
+									XATTR_SIZE_MAX));
 }
 
 static int mount_set_xattr(const struct access_place *place, const char *name,
 			   const struct bytes *value)
 {
 	char path[PATH_MAX];
-	int r;
+	const bool open = !through_proc(place, path);
+	int r = value ? (open ? setxattr : lsetxattr)(path, name, value->data, value->size, 0) :
+			(open ? removexattr : lremovexattr)(path, name);
 
-	through_proc(place, path);
-	r = value ? lsetxattr(path, name, value->data, value->size, 0) : lremovexattr(path, name);
 	return r < 0 ? failed() : 0;
 }
 
@@ -388,15 +369,6 @@ static int mount_sync(struct access *access)
 		r = failed();
 	closep(&fd);
 	return r;
-}
-
-static int mount_tell(struct access_file *file, const char *name, struct buf *value)
-{
-	enum { LONGEST = 256 }; /* longer values are not asked for */
-	int r = buf_reserve(value, LONGEST);
-
-	return r < 0 ? r :
-		       took(value, fgetxattr(file->fd, name, value->data + value->size, LONGEST));
 }
 
 /* The error that a close would return. */
@@ -455,9 +427,6 @@ static const struct access_way way = {
 	.next = mount_next,
 	.write = mount_write,
 	.resize = mount_resize,
-	.dress = mount_dress,
-	.mark = mount_mark,
-	.tell = mount_tell,
 	.finish = mount_finish,
 	.drop = mount_drop,
 };
