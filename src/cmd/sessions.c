@@ -14,7 +14,6 @@
 #include "backend/base/plural.h"
 #include "src/user/say.h"
 #include "src/cmd/summary.h"
-#include "src/cmd/title.h"
 #include "src/user/units.h"
 #include "src/cmd/cmd.h"
 
