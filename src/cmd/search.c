@@ -22,7 +22,6 @@
 #include "src/user/say.h"
 #include "src/user/stop.h"
 #include "src/user/terminal.h"
-#include "src/user/units.h"
 
 enum {
 	HITS = 10,	  /* unless -n says something else */
@@ -47,21 +46,6 @@ struct searching {
 	bool has_name, has_title, wanted;
 };
 
-static int take_since(void *field, const char *value, char **ret_why)
-{
-	int64_t time;
-
-	if (units_age(value, &time) == 0)
-		time = time_now() - time;
-	else if (!moment_exact(bytes_str(value), &time))
-		return str_explain(ret_why, -EINVAL,
-				   "'%s' is not understood: --since takes a date as in 2026-01-31 "
-				   "or 2026-01-31T18:30, in UTC, or an age as in 12h or 7d",
-				   value);
-	*(int64_t *)field = time;
-	return 0;
-}
-
 static const struct cmd_option search_options[] = {
 	CMD_YES(struct searching, all, "all", 'a',
 		"also what nobody has said: what clients note for themselves"),
@@ -69,7 +53,7 @@ static const struct cmd_option search_options[] = {
 	  "only sessions whose name or id matches a shell pattern" },
 	{ "role", 0, "ROLE", cmd_take_text, offsetof(struct searching, role),
 	  "only what user, assistant, tool, system ... said" },
-	{ "since", 0, "TIME", take_since, offsetof(struct searching, since),
+	{ "since", 0, "TIME", past_take_since, offsetof(struct searching, since),
 	  "only items created at this time or later: 2026-01-31, or 12h or 7d ago" },
 	{ NULL, 'n', "N", cmd_take_count, offsetof(struct searching, most),
 	  "at most N items, instead of 10" },
