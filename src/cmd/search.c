@@ -107,14 +107,8 @@ static int path_of(struct searching *searching, const struct search_hit *hit, st
 	}
 	if (r != -ENOENT)
 		return r;
-	r = buf_append_str(path, searching->name.data);
-	if (r == 0)
-		r = buf_append_byte(path, '/');
-	if (r == 0)
-		r = buf_append_bytes(path, hit->key);
-	return r < 0 ? r :
-		       buf_append_bytes(path,
-					names_suffix(hit->list ? BACKEND_LIST : BACKEND_SINGLE));
+	return buf_join(path, bytes_str(searching->name.data), BYTES("/"), hit->key,
+			names_suffix(hit->list ? BACKEND_LIST : BACKEND_SINGLE));
 }
 
 /* ---- The words in their surroundings ---- */

@@ -17,11 +17,8 @@ enum { BLOCK = 1 << 20 };
 
 static int append_component(void *arg, struct bytes name, bool last)
 {
-	struct buf *path = arg;
-	int r = buf_append_byte(path, '/');
-
 	(void)last;
-	return r < 0 ? r : buf_append_bytes(path, name);
+	return buf_join(arg, BYTES("/"), name);
 }
 
 /* Where the mount shows a key. */

@@ -25,9 +25,8 @@ enum {
 static int sum_bytes(struct buf *buf, struct bytes bytes)
 {
 	const uint64_t size = bytes.size;
-	int r = buf_append(buf, &size, sizeof(size));
 
-	return r < 0 ? r : buf_append_bytes(buf, bytes);
+	return buf_join(buf, bytes_make(&size, sizeof(size)), bytes);
 }
 
 static int sum_node(struct buf *buf, const struct backend_node *node)
