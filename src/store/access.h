@@ -94,7 +94,6 @@ int access_remove(struct access *access, const char *path, bool recursive);
 /* What a copy of a tree needs besides files (attr.c). */
 struct access_new {
 	mode_t mode;	    /* the type, any but a regular file's, and permissions */
-	dev_t rdev;	    /* of a device */
 	const char *target; /* of a symbolic link */
 };
 /* With replace, what has the name already is replaced, unless one of both is a directory. */

@@ -25,6 +25,7 @@
 
 int access_make_parents(struct access *access, const char *path, size_t *made)
 {
+	const struct access_new what = { .mode = S_IFDIR | 0777 };
 	int r = 0;
 
 	for (const char *slash = strchr(path, '/'); r == 0 && slash;
@@ -38,7 +39,7 @@ int access_make_parents(struct access *access, const char *path, size_t *made)
 			r = access_target_stat(&target, &st);
 		if (r != -ENOENT)
 			continue;
-		r = access->way->make_dir(&target.place, 0777);
+		r = access->way->make(&target.place, &what);
 		*made += r == 0;
 		r = r == -EEXIST ? 0 : r;
 	}

@@ -124,11 +124,6 @@ static int mount_list(const struct access_place *place, bool with_stat, access_e
 	return r;
 }
 
-static int mount_make_dir(const struct access_place *place, mode_t mode)
-{
-	return mkdirat(place->fd, place->name, mode) < 0 ? failed() : 0;
-}
-
 static int mount_remove(const struct access_place *place, bool dir)
 {
 	return unlinkat(place->fd, place->name, dir ? AT_REMOVEDIR : 0) < 0 ? failed() : 0;
@@ -306,8 +301,9 @@ static int mount_set_attr(const struct access_place *place, const struct stat *s
 
 static int mount_make_special(const struct access_place *place, const struct access_new *what)
 {
-	int r = S_ISLNK(what->mode) ? symlinkat(what->target, place->fd, place->name) :
-				      mknodat(place->fd, place->name, what->mode, what->rdev);
+	int r = S_ISDIR(what->mode) ? mkdirat(place->fd, place->name, what->mode & 07777) :
+		S_ISLNK(what->mode) ? symlinkat(what->target, place->fd, place->name) :
+				      mknodat(place->fd, place->name, what->mode, 0);
 
 	return r < 0 ? failed() : 0;
 }
@@ -407,7 +403,6 @@ static const struct access_way way = {
 	.done = mount_done,
 	.stat = mount_stat,
 	.list = mount_list,
-	.make_dir = mount_make_dir,
 	.remove = mount_remove,
 	.rename = mount_rename,
 	.make = mount_make_special,

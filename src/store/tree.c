@@ -192,20 +192,12 @@ static mode_t masked(mode_t mode)
 	return mode & ~mask;
 }
 
-static int tree_make_dir(const struct access_place *place, mode_t mode)
-{
-	const struct tree_new what = { .mode = S_IFDIR | masked(mode), .will_save = true };
-	_cleanup_(found_done) struct found made = { 0 };
-
-	return make(place, &what, &made);
-}
-
 static int tree_make_special(const struct access_place *place, const struct access_new *what)
 {
 	const struct tree_new wanted = {
 		.mode = S_ISLNK(what->mode) ? what->mode | 0777 : masked(what->mode),
-		.rdev = what->rdev,
-		.target = bytes_str(what->target ? what->target : ""),
+		.target = S_ISLNK(what->mode) ? bytes_str(what->target) : (struct bytes){ 0 },
+		.will_save = S_ISDIR(what->mode),
 	};
 	_cleanup_(found_done) struct found made = { 0 };
 
@@ -406,7 +398,6 @@ static const struct access_way way = {
 	.done = tree_done,
 	.stat = tree_place_stat,
 	.list = tree_place_list,
-	.make_dir = tree_make_dir,
 	.remove = tree_remove,
 	.rename = tree_place_rename,
 	.make = tree_make_special,

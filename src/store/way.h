@@ -54,7 +54,6 @@ struct access_way {
 	int (*stat)(const struct access_place *place, struct stat *ret_stat);
 	int (*list)(const struct access_place *place, bool with_stat, access_entry_fn *fn,
 		    void *arg);
-	int (*make_dir)(const struct access_place *place, mode_t mode);
 	int (*remove)(const struct access_place *place, bool dir);
 	/* Anything but a regular file; see access_make(). */
 	int (*make)(const struct access_place *place, const struct access_new *what);
