@@ -13,8 +13,6 @@
 #include "src/exchange/import.h"
 #include "src/user/stop.h"
 
-enum { BLOCK = 1 << 20 };
-
 static int append_component(void *arg, struct bytes name, bool last)
 {
 	(void)last;
@@ -121,7 +119,6 @@ static int take_file(struct copier *copier, struct copier_entry *entry)
 					  .name = entry->name,
 					  .st = entry->st,
 					  .set = entry->set };
-	size_t before;
 	int r;
 
 	if (!S_ISREG(entry->st.st_mode) || !bytes_ends_with(session.id, BYTES(".json")) ||
@@ -130,11 +127,8 @@ static int take_file(struct copier *copier, struct copier_entry *entry)
 	session.id.size -= strlen(".json");
 	r = access_file_open(copier->from, entry->from, ACCESS_FILE_READ, &entry->file);
 	entry->broken = r < 0;
-	do {
-		before = text.size;
-		if (r == 0)
-			r = copier_read(entry, before + BLOCK, &text);
-	} while (r == 0 && text.size > before);
+	if (r == 0)
+		r = copier_read(entry, SIZE_MAX, &text);
 	return r < 0 ? r : import_session((struct import *)copier, &session, buf_bytes(&text));
 }
 

@@ -247,6 +247,20 @@ int access_file_read(struct access_file *file, size_t size, struct buf *data)
 	return 0;
 }
 
+int access_file_fill(struct access_file *file, size_t size, struct buf *data)
+{
+	enum { BLOCK = 256 * 1024 };
+	size_t before;
+	int r;
+
+	do {
+		before = data->size;
+		r = stop_wanted() ? -EINTR :
+				    access_file_read(file, MIN(size - before, (size_t)BLOCK), data);
+	} while (r == 0 && data->size > before && data->size < size);
+	return r;
+}
+
 int access_file_next(struct access_file *file, struct buf *data)
 {
 	enum {
