@@ -334,9 +334,7 @@ static int serve_store(struct mount *mount)
 		str_explain(&mount->why, 0,
 			    "%s; 'sessfs umount --force %s' ends a mount that you cannot see here",
 			    why, mount->store);
-	if (r < 0 && (r != -EISDIR || !store_say_mounted(mount->store)))
-		say_why(mount->why, r);
-	if (r < 0)
+	if (store_say_opened(mount->store, r, mount->why) < 0)
 		return CMD_FAILED;
 	status = serve_session(mount);
 	tree_close(mount->tree);
