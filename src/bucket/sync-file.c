@@ -140,7 +140,7 @@ static int part_fetch(struct task *task, struct part *part)
 		const char *end = data->data + data->size, *begin = look_blanks(data->data, end);
 		const struct bytes array = bytes_make(begin, (size_t)(end - begin));
 
-		r = json_valid(array, NULL) && document_is_list(array) ?
+		r = json_valid(array, NULL) && look_is(array, '[') ?
 			    document_content(array, &lines) :
 			    -EINVAL;
 		buf_done(data);

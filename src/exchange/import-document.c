@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "fs/base/layout.h"
+#include "fs/base/look.h"
 #include "fs/base/names.h"
 #include "backend/base/cleanup.h"
 #include "src/exchange/document.h"
@@ -23,7 +24,7 @@ static int append_component(void *arg, struct bytes name, bool last)
 static int make_path(uint64_t layout, struct bytes session, const struct document_member *member,
 		     struct buf *path)
 {
-	const uint32_t kind = document_is_list(member->value) ? BACKEND_LIST : BACKEND_SINGLE;
+	const uint32_t kind = look_is(member->value, '[') ? BACKEND_LIST : BACKEND_SINGLE;
 	const struct bytes key = bytes_make(member->key, member->key_size);
 	int r = layout ? layout_state(layout, session, key, kind, path) : -ENOENT;
 
