@@ -121,8 +121,9 @@ static int read_all(struct gc *gc)
 
 /* Reporting. */
 
-void gc_report_session(struct gc_report *report, const char *name, const struct session_look *look,
-		       const char *action, const char *why)
+/* action: "remove" or "keep". */
+static void report_session(struct gc_report *report, const char *name,
+			   const struct session_look *look, const char *action, const char *why)
 {
 	char size[UNITS_TEXT], changed[UNITS_TEXT];
 	const bool goes = strcmp(action, "remove") == 0;
@@ -247,11 +248,11 @@ static void remove_session(struct gc *gc, const struct found *found)
 			order_trash(&text, bytes_str(found->name), found->since, gc->grace));
 
 	if (r == 0)
-		gc_report_session(&gc->report, found->name, &found->look, "remove", found->why);
+		report_session(&gc->report, found->name, &found->look, "remove", found->why);
 	else if (r == -EBUSY)
-		gc_report_session(&gc->report, found->name, &found->look, "keep", "in use");
+		report_session(&gc->report, found->name, &found->look, "keep", "in use");
 	else if (r == -ECANCELED)
-		gc_report_session(&gc->report, found->name, &found->look, "keep", "has changed");
+		report_session(&gc->report, found->name, &found->look, "keep", "has changed");
 	else if (r == -ENOSPC && gc->grace)
 		gc_say_wrong(gc, found->name,
 			     "there is no space left to keep it; --grace=0 removes it at once");

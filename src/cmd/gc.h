@@ -67,9 +67,6 @@ int gc_undo(struct gc *gc, char **names);
 int gc_list(struct gc *gc);
 void gc_forget_items(struct gc *gc);
 
-/* action: "remove" or "keep". */
-void gc_report_session(struct gc_report *report, const char *name, const struct session_look *look,
-		       const char *action, const char *why);
 /* The name ends with a NUL. */
 void gc_report_trashed(struct gc_report *report, const struct trash_item *item, const char *action);
 void gc_report_sum(const struct gc_report *report);

@@ -43,7 +43,7 @@ struct searching {
 	struct paint paint;
 	/* Of the session of the last hit. */
 	struct buf session, name, title;
-	bool has_name, has_title, wanted;
+	bool has_name, has_title;
 };
 
 static const struct cmd_option search_options[] = {
