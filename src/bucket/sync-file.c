@@ -24,10 +24,7 @@ static const char too_large[] = "it is larger than 256 MiB";
 
 int task_read(struct task *task)
 {
-	/* A small file is not to take a whole block. */
-	const size_t block = (size_t)MIN(task->need + 1, BLOCK);
 	_cleanup_(access_file_dropp) struct access_file *file = NULL;
-	size_t before;
 	int r;
 
 	if (!*task->stamp)
@@ -37,11 +34,11 @@ int task_read(struct task *task)
 		*task->stamp = '\0';
 		return r == -ENOENT ? 0 : r;
 	}
-	do {
-		before = task->local.size;
-		r = access_file_read(file, block, &task->local);
-	} while (r == 0 && task->local.size > before && task->local.size <= S3_LIMIT);
-	return r;
+	/* A small file is not to take a whole block. */
+	r = access_file_fill(file, (size_t)MIN(task->need + 1, BLOCK), &task->local);
+	return r < 0 || task->local.size <= task->need ?
+		       r :
+		       access_file_fill(file, S3_LIMIT + 1, &task->local);
 }
 
 /* Whether a text is what an object of this form holds: JSON, or lines of it. */
@@ -143,7 +140,7 @@ static int part_fetch(struct task *task, struct part *part)
 		const char *end = data->data + data->size, *begin = look_blanks(data->data, end);
 		const struct bytes array = bytes_make(begin, (size_t)(end - begin));
 
-		r = json_valid(array, NULL) && document_is_list(array) ?
+		r = json_valid(array, NULL) && look_is(array, '[') ?
 			    document_content(array, &lines) :
 			    -EINVAL;
 		buf_done(data);

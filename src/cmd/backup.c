@@ -89,7 +89,6 @@ const struct command cmd_backup = {
 	.least = 2,
 	.most = 2,
 	.operands = "takes a store and a file",
-	.store = 1,
 	.size = sizeof(struct backup),
 	.run = run_backup,
 };

@@ -52,7 +52,6 @@ const struct command cmd_cat = {
 	CMD_OPTIONS(cat_options),
 	.least = 2,
 	.operands = "takes a store, and paths in it",
-	.store = 1,
 	.size = sizeof(struct options),
 	.run = run_cat,
 };

@@ -240,7 +240,6 @@ const struct command cmd_check = {
 	.least = 1,
 	.most = 2,
 	.operands = "takes one store, and with --repair the name of a new one",
-	.store = 1,
 	.size = sizeof(struct check_values),
 	.run = run_check,
 };

@@ -178,7 +178,7 @@ const char *cmd_default_store(void)
 /* STORE may be left out where there would be too few operands, if the environment names one. */
 static const char *store_left_out(const struct command *command, int operands)
 {
-	return command->store && operands == command->least - 1 ? cmd_default_store() : NULL;
+	return command->store >= 0 && operands == command->least - 1 ? cmd_default_store() : NULL;
 }
 
 /* A mount stands for the store that it shows, and "-" for the store that the environment names. */
@@ -207,7 +207,7 @@ static int run(const struct command *command, void *values, char **given, int co
 	const char *left_out = store_left_out(command, count);
 	_cleanup_(freep) char **operands = calloc((size_t)count + 2, sizeof(*operands));
 	_cleanup_(freep) char *store = NULL;
-	int status = CMD_FAILED, before = left_out ? command->store - 1 : 0;
+	int status = CMD_FAILED, before = left_out ? command->store : 0;
 
 	if (!operands)
 		return say_why(NULL, -ENOMEM), status;
@@ -215,11 +215,11 @@ static int run(const struct command *command, void *values, char **given, int co
 	operands[before] = (char *)(uintptr_t)left_out;
 	memcpy(operands + before + !!left_out, given + before,
 	       (size_t)(count - before) * sizeof(*given));
-	if (!command->store)
+	if (command->store < 0)
 		return command->run(values, operands);
-	if (take_mount(&operands[command->store - 1]) < 0)
+	if (take_mount(&operands[command->store]) < 0)
 		return say_why(NULL, -ENOMEM), status;
-	store = operands[command->store - 1];
+	store = operands[command->store];
 	return command->run(values, operands);
 }
 

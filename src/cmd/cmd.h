@@ -48,7 +48,7 @@ struct command {
 	int least, most;      /* operands, the least of them not empty; most 0: any number, -1:
 			       * none */
 	const char *operands; /* "takes a store and a path" */
-	int store;	      /* which operand is a store, from 1; 0: none, or more than a store */
+	int store;	      /* which operand is a store, from 0; -1: none, or more than a store */
 
 	/* The values begin with a struct options, and are these or zeros before the command line
 	 * is read; the caller releases the options.  A NULL stands behind the operands. */

@@ -151,7 +151,6 @@ const struct command cmd_compact = {
 	.least = 2,
 	.most = 3,
 	.operands = "takes a store, a path in it, and a file to read from",
-	.store = 1,
 	.size = sizeof(struct compact_values),
 	.run = run_compact,
 };

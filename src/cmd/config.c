@@ -231,8 +231,7 @@ static int work(const struct config *config, const char *store, bool all)
 	bool any = all;
 	int r = change(config, store, &why);
 
-	if (r < 0 && (r != -EISDIR || !store_say_mounted(store)))
-		say_why(why, r);
+	store_say_opened(store, r, why);
 	for (int i = 0; i < CONFIG_KEYS; i++)
 		any |= config->named[i];
 	if (r == 0 && any)
@@ -281,7 +280,6 @@ const struct command cmd_config = {
 	.failed = "the store cannot be read or changed",
 	.least = 1,
 	.operands = "takes a store",
-	.store = 1,
 	.size = sizeof(struct config),
 	.run = run_config,
 };

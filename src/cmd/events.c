@@ -72,7 +72,6 @@ const struct command cmd_events = {
 	.least = 1,
 	.most = 2,
 	.operands = "takes a store, and perhaps a directory in it",
-	.store = 1,
 	.size = sizeof(struct following),
 	.defaults = &(const struct following){ .since = -1 },
 	.run = run_events,

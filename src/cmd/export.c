@@ -157,7 +157,6 @@ const struct command cmd_export = {
 	CMD_OPTIONS(export_options),
 	.least = 2,
 	.operands = "takes a store, a folder, - or a bucket, and sessions",
-	.store = 1,
 	.size = sizeof(struct arguments),
 	.run = run_export,
 };

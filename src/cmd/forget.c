@@ -124,7 +124,6 @@ const struct command cmd_forget = {
 	.least = 2,
 	.most = 2,
 	.operands = "takes a store and a session",
-	.store = 1,
 	.size = sizeof(struct forget_values),
 	.run = run_forget,
 };

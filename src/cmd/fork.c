@@ -101,7 +101,6 @@ const struct command cmd_fork = {
 	.least = 3,
 	.most = 3,
 	.operands = "takes a store, a session, and the id of the new one",
-	.store = 1,
 	.size = sizeof(struct fork_values),
 	.run = run_fork,
 };

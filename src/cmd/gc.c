@@ -17,6 +17,8 @@
  */
 #include <errno.h>
 #include <fnmatch.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,10 +27,13 @@
 #include "backend/base/cleanup.h"
 #include "backend/base/log.h"
 #include "backend/base/moment.h"
+#include "backend/base/plural.h"
 #include "backend/base/tick.h"
 #include "src/user/settings.h"
 #include "src/user/stop.h"
+#include "src/user/units.h"
 #include "src/cmd/gc.h"
+#include "src/cmd/summary.h"
 
 static const int64_t QUIET = INT64_C(600000000000); /* nanoseconds */
 
@@ -114,6 +119,72 @@ static int read_all(struct gc *gc)
 	return r;
 }
 
+/* Reporting. */
+
+/* action: "remove" or "keep". */
+static void report_session(struct gc_report *report, const char *name,
+			   const struct session_look *look, const char *action, const char *why)
+{
+	char size[UNITS_TEXT], changed[UNITS_TEXT];
+	const bool goes = strcmp(action, "remove") == 0;
+	WITH_PROGRESS_HELD;
+
+	if (report->list.json) {
+		say_item(&report->list,
+			 json_pack("{so ss ss sI so}", "name", say_json_name(name, strlen(name)),
+				   "action", action, "why", why, "bytes", look->bytes, "changed",
+				   summary_time_json(look->changed)));
+		return;
+	}
+	say_heading(&report->list, "ACTION  WHY            SIZE  CHANGED           SESSION");
+	printf("%-6s  %-11s %7s  %-16s  ", action, why, units_show_size(look->bytes, size),
+	       units_show_time(look->changed, changed));
+	say_name(name, "\n");
+	report->sessions += goes;
+	report->bytes += goes ? look->bytes : 0;
+}
+
+void gc_report_trashed(struct gc_report *report, const struct trash_item *item, const char *action)
+{
+	char removed[UNITS_TEXT], until[UNITS_TEXT];
+	const char *name = item->name.data;
+	WITH_PROGRESS_HELD;
+
+	if (report->list.json) {
+		say_item(&report->list,
+			 json_pack("{so ss so so}", "name", say_json_name(name, item->name.size),
+				   "action", action, "removed", summary_time_json(item->removed),
+				   "until", summary_time_json(item->until)));
+		return;
+	}
+	units_show_time(item->removed, removed);
+	units_show_time(item->until, until);
+	if (report->trash)
+		say_heading(&report->list, "STATE   REMOVED           UNTIL             PATH");
+	if (report->trash && say_has_heading(&report->list))
+		printf("%-6s  %-16s  %-16s  ", action, removed, until);
+	else
+		printf("%-6s  removed %s  until %s  ", action, removed, until);
+	say_name(name, "\n");
+	report->sessions += item->until != 0;
+}
+
+void gc_report_sum(const struct gc_report *report)
+{
+	const char *s = plural_s(report->sessions);
+	char size[UNITS_TEXT];
+
+	if (!say_has_heading(&report->list))
+		return;
+	if (report->trash)
+		printf("%42s  total: %" PRIu64 " path%s can be restored\n", "", report->sessions,
+		       s);
+	else
+		printf("%27s  %-16s  total: %" PRIu64 " session%s %sremoved\n",
+		       units_show_size(report->bytes, size), "", report->sessions, s,
+		       report->dry_run ? "would be " : "");
+}
+
 /* Deciding. */
 
 static int compare_age(const void *a, const void *b)
@@ -177,11 +248,11 @@ static void remove_session(struct gc *gc, const struct found *found)
 			order_trash(&text, bytes_str(found->name), found->since, gc->grace));
 
 	if (r == 0)
-		gc_report_session(&gc->report, found->name, &found->look, "remove", found->why);
+		report_session(&gc->report, found->name, &found->look, "remove", found->why);
 	else if (r == -EBUSY)
-		gc_report_session(&gc->report, found->name, &found->look, "keep", "in use");
+		report_session(&gc->report, found->name, &found->look, "keep", "in use");
 	else if (r == -ECANCELED)
-		gc_report_session(&gc->report, found->name, &found->look, "keep", "has changed");
+		report_session(&gc->report, found->name, &found->look, "keep", "has changed");
 	else if (r == -ENOSPC && gc->grace)
 		gc_say_wrong(gc, found->name,
 			     "there is no space left to keep it; --grace=0 removes it at once");
@@ -293,7 +364,6 @@ const struct command cmd_gc = {
 	CMD_OPTIONS(gc_options),
 	.least = 1,
 	.operands = "takes a store",
-	.store = 1,
 	.size = sizeof(struct gc),
 	.defaults = &(const struct gc){ .older = -1, .larger = -1, .keep_last = -1, .grace = -1 },
 	.run = run_gc,

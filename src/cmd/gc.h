@@ -7,7 +7,7 @@
 #include "fs/api/trash.h"
 #include "src/user/progress.h"
 #include "src/cmd/cmd.h"
-#include "src/cmd/gc-report.h"
+#include "src/user/say.h"
 
 struct found {
 	char *name; /* the path of its home (fs/api/trash.h) */
@@ -21,6 +21,14 @@ struct item {
 	struct trash_item trashed;
 	char *name, *session; /* of it; or NULL */
 	bool undone;	      /* or it is not wanted */
+};
+
+/* What is printed of each session that is removed, kept, or brought back, and their sums. */
+struct gc_report {
+	struct say_list list;
+	bool dry_run;
+	bool trash; /* only what is in the trash is listed */
+	uint64_t sessions, bytes;
 };
 
 struct gc {
@@ -58,5 +66,9 @@ int gc_purge_overdue(struct gc *gc);
 int gc_undo(struct gc *gc, char **names);
 int gc_list(struct gc *gc);
 void gc_forget_items(struct gc *gc);
+
+/* The name ends with a NUL. */
+void gc_report_trashed(struct gc_report *report, const struct trash_item *item, const char *action);
+void gc_report_sum(const struct gc_report *report);
 
 #endif

@@ -265,7 +265,6 @@ const struct command cmd_import = {
 	CMD_OPTIONS(import_options),
 	.least = 2,
 	.operands = "takes a store, and folders or files or a bucket",
-	.store = 1,
 	.size = sizeof(struct arguments),
 	.defaults = &(const struct arguments){ .layout = &import_tree },
 	.run = run_import,

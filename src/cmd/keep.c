@@ -86,8 +86,7 @@ static char *folder_of(const struct layout *layout, const char *name)
 
 static bool shows_store(const void *arg, const struct mount_entry *entry)
 {
-	return strcmp(entry->type, MOUNTS_TYPE) == 0 && strcmp(entry->root, "/") == 0 &&
-	       strcmp(entry->source, arg) == 0;
+	return mounts_is_of(arg, entry) && strcmp(entry->root, "/") == 0;
 }
 
 static int find_mount(const char *store, struct mount_entry *ret_entry)
@@ -276,6 +275,7 @@ const struct command cmd_keep = {
 	CMD_OPTIONS(keep_options),
 	.least = 0,
 	.operands = "takes clients and a store",
+	.store = -1,
 	.size = sizeof(struct keep_values),
 	.run = run_keep,
 };

@@ -149,7 +149,6 @@ const struct command cmd_log = {
 	.least = 2,
 	.most = 2,
 	.operands = "takes a store and a session",
-	.store = 1,
 	.size = sizeof(struct log_values),
 	.defaults = &(const struct log_values){ .most = MOST },
 	.run = run_log,

@@ -172,7 +172,6 @@ const struct command cmd_ls = {
 	.least = 1,
 	.most = 2,
 	.operands = "takes a store, and a path in it",
-	.store = 1,
 	.size = sizeof(struct ls),
 	.run = run_ls,
 };

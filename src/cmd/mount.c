@@ -12,6 +12,7 @@
 
 #include "backend/backend.h"
 #include "fs/kernel/session.h"
+#include "fs/api/layout.h"
 #include "fs/api/tree-options.h"
 #include "backend/base/buf.h"
 #include "backend/base/cleanup.h"
@@ -28,7 +29,6 @@
 #include "src/daemon/service.h"
 #include "src/daemon/signals.h"
 #include "src/mounts/trust.h"
-#include "src/cmd/begin.h"
 #include "src/cmd/cmd.h"
 #include "src/daemon/aide.h"
 
@@ -100,6 +100,31 @@ static void on_ready(void *arg)
 	service_ready("%s is mounted on %s", mount->store, mount->dir);
 }
 
+/* The layout, an option that a store can only get while it is new. */
+static void begin(struct backend *backend, const struct options *options)
+{
+	_cleanup_(freep) char *why = NULL;
+	struct settings settings;
+
+	if (settings_read(backend, &settings, NULL, &why) == 0 && !settings.set[SETTING_LAYOUT])
+		(void)layout_begin(backend, options->layout);
+}
+
+/* Before the mount opens the store: a new one that nobody else has is made with the layout.
+ * settings_agree() reports anything that stands against it. */
+static void begin_store(const char *store, const struct options *options)
+{
+	const struct backend_options wanted = { .table = options->table,
+						.create = true,
+						.owner = "a mount that begins" };
+	_cleanup_(backend_closep) struct backend *backend = NULL;
+	_cleanup_(freep) char *why = NULL;
+
+	if (options->set_layout && !options->tree.read_only && backend_has_path(store) &&
+	    backend_open(store, &wanted, &backend, &why) == 0)
+		begin(backend, options);
+}
+
 static int open_store(const struct mount *mount, struct backend **ret_backend, char **ret_why)
 {
 	const struct options *options = &mount->options;
@@ -155,8 +180,11 @@ static int open_tree(void *arg)
 	wanted.view = options->view;
 	wanted.has_open = on_has_open;
 	wanted.arg = mount;
+	/* A store in memory is never shared. */
+	if (!wanted.read_only && options->set_layout && !backend_has_path(mount->store))
+		begin(backend, options);
 	if (!wanted.read_only)
-		r = begin_opened(mount->store, backend, options, &mount->why);
+		r = settings_agree(backend, options, &mount->why);
 	if (r == 0)
 		r = tree_open(backend, &wanted, &mount->tree, &mount->why);
 	if (r < 0)
@@ -288,19 +316,15 @@ static int serve_session(struct mount *mount)
 	return r < 0 ? CMD_FAILED : CMD_DONE;
 }
 
-static int is_of_store(void *arg, const struct mount_entry *entry)
-{
-	return strcmp(entry->type, MOUNTS_TYPE) == 0 && strcmp(entry->source, arg) == 0;
-}
-
 static int serve_store(struct mount *mount)
 {
+	_cleanup_(mount_entry_done) struct mount_entry entry = { 0 };
 	int r = guard_run(&mount->guard, open_tree, mount);
 	const char *why = mount->why;
 	int status;
 
 	/* How to end the mount that has the store. */
-	if (r == -EBUSY && why && mounts_each(is_of_store, mount->store) > 0)
+	if (r == -EBUSY && why && mounts_last(mounts_is_of, mount->store, &entry) == 0)
 		str_explain(&mount->why, 0, "%s; 'sessfs umount %s' ends a mount", why,
 			    mount->store);
 	else if (r == -EBUSY && why && !backend_has_path(mount->store))
@@ -310,9 +334,7 @@ static int serve_store(struct mount *mount)
 		str_explain(&mount->why, 0,
 			    "%s; 'sessfs umount --force %s' ends a mount that you cannot see here",
 			    why, mount->store);
-	if (r < 0 && (r != -EISDIR || !store_say_mounted(mount->store)))
-		say_why(mount->why, r);
-	if (r < 0)
+	if (store_say_opened(mount->store, r, mount->why) < 0)
 		return CMD_FAILED;
 	status = serve_session(mount);
 	tree_close(mount->tree);
@@ -442,8 +464,6 @@ static int prepare(struct mount *mount, const char *store, const char *dir)
 	if (r == 0)
 		r = find_dir(dir, &mount->dir);
 	if (r == 0)
-		r = detach_dead(mount);
-	if (r == 0)
 		r = check_dir(mount);
 	if (r == 0)
 		r = server ? guard_plan_server(&mount->guard, mount->dir, server->port,
@@ -534,6 +554,7 @@ const struct command cmd_mount = {
 	.least = 2,
 	.most = 2,
 	.operands = "takes a store and a directory",
+	.store = -1,
 	.size = sizeof(struct mount),
 	.run = run_mount,
 };

@@ -139,6 +139,7 @@ const struct command cmd_mounts = {
 	.least = 0,
 	.most = -1,
 	.operands = "takes no store",
+	.store = -1,
 	.size = sizeof(struct mounts),
 	.run = run_mounts,
 };

@@ -146,19 +146,29 @@ const char *past_show_time(int64_t time, char text[PAST_TIME])
 	return text;
 }
 
-int past_take_time(void *field, const char *value, char **ret_why)
+static int take_time(int64_t *time, const char *value, int64_t least, char **ret_why)
 {
-	int64_t *time = field, age;
+	int64_t age;
 	const bool is_age = units_age(value, &age) == 0;
 
 	if (is_age)
 		*time = time_now() - age;
-	return (is_age || moment_exact(bytes_str(value), time)) && *time > 0 ?
+	return (is_age || moment_exact(bytes_str(value), time)) && *time >= least ?
 		       0 :
 		       str_explain(ret_why, -EINVAL,
 				   "'%s' is not a time: it takes one of UTC as in "
 				   "2026-01-31T18:30, or an age as in 2h",
 				   value);
+}
+
+int past_take_time(void *field, const char *value, char **ret_why)
+{
+	return take_time(field, value, 1, ret_why);
+}
+
+int past_take_since(void *field, const char *value, char **ret_why)
+{
+	return take_time(field, value, INT64_MIN, ret_why);
 }
 
 int past_take_items(void *field, const char *value, char **ret_why)

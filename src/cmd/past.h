@@ -26,6 +26,8 @@ enum { PAST_TIME = 32 };
 const char *past_show_time(int64_t time, char text[PAST_TIME]);
 /* A time or an age for the tables; nanoseconds since 1970. */
 int past_take_time(void *field, const char *value, char **ret_why);
+/* Likewise, also before 1970. */
+int past_take_since(void *field, const char *value, char **ret_why);
 /* A-B, A- or A; struct past_items. */
 struct past_items {
 	bool given;

@@ -146,7 +146,6 @@ const struct command cmd_put = {
 	.least = 2,
 	.most = 3,
 	.operands = "takes a store, a path in it, and a file to read from",
-	.store = 1,
 	.size = sizeof(struct options),
 	.run = run_put,
 };
@@ -164,7 +163,6 @@ const struct command cmd_append = {
 	.least = 2,
 	.most = 3,
 	.operands = "takes a store, a path in it, and a file to read from",
-	.store = 1,
 	.size = sizeof(struct options),
 	.run = run_append,
 };

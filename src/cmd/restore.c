@@ -51,7 +51,7 @@ const struct command cmd_restore = {
 	.least = 2,
 	.most = 2,
 	.operands = "takes a file and a store",
-	.store = 2,
+	.store = 1,
 	.size = sizeof(struct restore),
 	.run = run_restore,
 };

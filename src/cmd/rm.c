@@ -60,7 +60,6 @@ const struct command cmd_rm = {
 	CMD_OPTIONS(rm_options),
 	.least = 2,
 	.operands = "takes a store, and paths in it",
-	.store = 1,
 	.size = sizeof(struct rm),
 	.run = run_rm,
 };

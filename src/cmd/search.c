@@ -16,14 +16,12 @@
 #include "backend/base/cleanup.h"
 #include "backend/base/log.h"
 #include "backend/base/moment.h"
-#include "src/cmd/cmd.h"
+#include "src/cmd/past.h"
 #include "src/cmd/summary.h"
-#include "src/cmd/title.h"
 #include "src/search/search.h"
 #include "src/user/say.h"
 #include "src/user/stop.h"
 #include "src/user/terminal.h"
-#include "src/user/units.h"
 
 enum {
 	HITS = 10,	  /* unless -n says something else */
@@ -45,23 +43,8 @@ struct searching {
 	struct paint paint;
 	/* Of the session of the last hit. */
 	struct buf session, name, title;
-	bool has_name, has_title, wanted;
+	bool has_name, has_title;
 };
-
-static int take_since(void *field, const char *value, char **ret_why)
-{
-	int64_t time;
-
-	if (units_age(value, &time) == 0)
-		time = time_now() - time;
-	else if (!moment_exact(bytes_str(value), &time))
-		return str_explain(ret_why, -EINVAL,
-				   "'%s' is not understood: --since takes a date as in 2026-01-31 "
-				   "or 2026-01-31T18:30, in UTC, or an age as in 12h or 7d",
-				   value);
-	*(int64_t *)field = time;
-	return 0;
-}
 
 static const struct cmd_option search_options[] = {
 	CMD_YES(struct searching, all, "all", 'a',
@@ -70,7 +53,7 @@ static const struct cmd_option search_options[] = {
 	  "only sessions whose name or id matches a shell pattern" },
 	{ "role", 0, "ROLE", cmd_take_text, offsetof(struct searching, role),
 	  "only what user, assistant, tool, system ... said" },
-	{ "since", 0, "TIME", take_since, offsetof(struct searching, since),
+	{ "since", 0, "TIME", past_take_since, offsetof(struct searching, since),
 	  "only items created at this time or later: 2026-01-31, or 12h or 7d ago" },
 	{ NULL, 'n', "N", cmd_take_count, offsetof(struct searching, most),
 	  "at most N items, instead of 10" },
@@ -124,14 +107,8 @@ static int path_of(struct searching *searching, const struct search_hit *hit, st
 	}
 	if (r != -ENOENT)
 		return r;
-	r = buf_append_str(path, searching->name.data);
-	if (r == 0)
-		r = buf_append_byte(path, '/');
-	if (r == 0)
-		r = buf_append_bytes(path, hit->key);
-	return r < 0 ? r :
-		       buf_append_bytes(path,
-					names_suffix(hit->list ? BACKEND_LIST : BACKEND_SINGLE));
+	return buf_join(path, bytes_str(searching->name.data), BYTES("/"), hit->key,
+			names_suffix(hit->list ? BACKEND_LIST : BACKEND_SINGLE));
 }
 
 /* ---- The words in their surroundings ---- */
@@ -469,7 +446,6 @@ const struct command cmd_search = {
 	CMD_OPTIONS(search_options),
 	.least = 2,
 	.operands = "takes a store and words",
-	.store = 1,
 	.size = sizeof(struct searching),
 	.defaults = &(const struct searching){ .since = INT64_MIN, .most = HITS },
 	.run = run_search,

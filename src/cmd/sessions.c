@@ -14,7 +14,6 @@
 #include "backend/base/plural.h"
 #include "src/user/say.h"
 #include "src/cmd/summary.h"
-#include "src/cmd/title.h"
 #include "src/user/units.h"
 #include "src/cmd/cmd.h"
 
@@ -362,7 +361,6 @@ const struct command cmd_sessions = {
 	.least = 1,
 	.most = 1,
 	.operands = "takes a store",
-	.store = 1,
 	.size = sizeof(struct sessions),
 	.defaults = &(const struct sessions){ .older = -1, .newer = -1, .larger = -1 },
 	.run = run_sessions,

@@ -60,6 +60,7 @@ const struct command cmd_setup = {
 	.least = 1,
 	.most = 1,
 	.operands = "takes a URL",
+	.store = -1,
 	.size = sizeof(struct setup),
 	.run = run_setup,
 };

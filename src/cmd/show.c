@@ -150,13 +150,9 @@ static int print_ordinary(struct show *show, const char *path, bool lines)
 	struct text_reader reader = { .all = show->all, .html = show->html };
 	struct text_place place = { lines ? 0 : -1, 0 };
 	int r = access_file_open(show->access, path, ACCESS_FILE_READ, &file);
-	size_t before;
 
-	do {
-		before = text.size;
-		if (r == 0)
-			r = stop_wanted() ? -EINTR : access_file_read(file, BLOCK, &text);
-	} while (r == 0 && text.size > before && text.size <= ORDINARY_MOST);
+	if (r == 0)
+		r = access_file_fill(file, ORDINARY_MOST + 1, &text);
 	if (r < 0 || text.size > ORDINARY_MOST)
 		return r < 0 ? r : print_path(show, path, path, NULL);
 	for (struct bytes rest = buf_bytes(&text), line; r == 0 && rest.size; place.index++) {
@@ -517,7 +513,6 @@ const struct command cmd_show = {
 	.least = 2,
 	.most = 2,
 	.operands = "takes a store, and a session or a path in it",
-	.store = 1,
 	.size = sizeof(struct show),
 	.defaults = &(const struct show){ .last = -1 },
 	.run = run_show,

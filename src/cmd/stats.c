@@ -225,7 +225,6 @@ const struct command cmd_stats = {
 	.least = 1,
 	.most = 1,
 	.operands = "takes a store",
-	.store = 1,
 	.size = sizeof(struct stats),
 	.run = run_stats,
 };

@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #include "backend/backend.h"
-#include "backend/base/array.h"
 #include "backend/base/buf.h"
 #include "backend/base/cleanup.h"
 #include "backend/base/log.h"
@@ -254,49 +253,22 @@ static int umount_find(const char *dir, struct mount_entry *ret_entry)
 	return r < 0 ? r : mounts_find(asked, ret_entry);
 }
 
-/* All mounts of a store; they are collected first, since the table changes with each end. */
-struct of_store {
-	const char *store;
-	struct mount_entry *entries;
-	size_t count, room;
-};
-
-static int keep_of_store(void *arg, const struct mount_entry *entry)
-{
-	struct of_store *of = arg;
-	int r;
-
-	if (strcmp(entry->type, MOUNTS_TYPE) != 0 || strcmp(entry->source, of->store) != 0)
-		return 0;
-	if (ARRAY_ROOM(of->entries, of->count, of->room) < 0)
-		return -ENOMEM;
-	r = mount_entry_copy(entry, &of->entries[of->count]);
-	if (r == 0)
-		of->count++;
-	return r;
-}
-
-/* The last one first, which may lie on another.  -ENOENT: it is not mounted. */
+/* All mounts of a store; they are collected first, since the table changes with each end.  The last
+ * one first, which may lie on another.  -ENOENT: it is not mounted. */
 static int umount_store(const struct umount *umount, const char *store)
 {
+	_cleanup_(mount_list_done) struct mount_list of = { 0 };
 	_cleanup_(freep) char *name = NULL, *why = NULL;
-	struct of_store of = { 0 };
 	int r = mounts_store(store, &name, &why), status = CMD_DONE;
 
-	of.store = name;
 	if (r == 0)
-		r = mounts_each(keep_of_store, &of);
-	while (of.count) {
-		struct mount_entry *entry = &of.entries[--of.count];
-
-		if (r == 0 && end_mount(umount, entry, of.count) != CMD_DONE)
+		r = mounts_list(mounts_is_of, name, &of);
+	if (r < 0 || !of.count)
+		return r < 0 ? r : -ENOENT;
+	for (size_t more = of.count; more--;)
+		if (end_mount(umount, &of.entries[more], more) != CMD_DONE)
 			status = CMD_FAILED;
-		mount_entry_done(entry);
-		if (r == 0 && !of.count)
-			r = 1;
-	}
-	free(of.entries);
-	return r == 0 ? -ENOENT : r < 0 ? r : status;
+	return status;
 }
 
 /* A daemon that serves a store which is not mounted here. */
@@ -400,6 +372,7 @@ const struct command cmd_umount = {
 	CMD_OPTIONS(umount_options),
 	.least = 1,
 	.operands = "takes directories or stores",
+	.store = -1,
 	.size = sizeof(struct umount),
 	.run = run_umount,
 };

@@ -95,7 +95,6 @@ const struct command cmd_undo = {
 	.least = 2,
 	.most = 2,
 	.operands = "takes a store and a session",
-	.store = 1,
 	.size = sizeof(struct undo_values),
 	.run = run_undo,
 };

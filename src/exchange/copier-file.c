@@ -76,8 +76,8 @@ static int settle_and_count(struct copier *copier, struct copier_entry *entry, e
 
 int copier_read(struct copier_entry *entry, size_t size, struct buf *block)
 {
-	size_t before, start;
-	int r = 0;
+	size_t start;
+	int r;
 
 	if (!entry->file) {
 		start = MIN(size, entry->data.size);
@@ -85,10 +85,7 @@ int copier_read(struct copier_entry *entry, size_t size, struct buf *block)
 		entry->data = bytes_make(entry->data.data + start, entry->data.size - start);
 		return r;
 	}
-	do {
-		before = block->size;
-		r = stop_wanted() ? -EINTR : access_file_read(entry->file, size - before, block);
-	} while (r == 0 && block->size > before && block->size < size);
+	r = access_file_fill(entry->file, size, block);
 	entry->broken |= r < 0;
 	return r;
 }

@@ -162,37 +162,16 @@ void document_done(struct document *document)
 	*document = (struct document){ 0 };
 }
 
-bool document_is_list(struct bytes value)
-{
-	return value.size && *value.data == '[';
-}
-
-/* Without the white space between tokens. */
-static int append_compact(struct bytes value, struct buf *out)
-{
-	const char *at = value.data, *end = at + value.size;
-	int r = 0;
-
-	while (r == 0 && at < end) {
-		const char *next = *at == '"' ? look_string(at + 1, end) + 1 : at + 1;
-
-		if (look_blanks(at, next) == at)
-			r = buf_append(out, at, (size_t)(next - at));
-		at = next;
-	}
-	return r;
-}
-
 int document_content(struct bytes value, struct buf *content)
 {
 	struct look look = look_into(value);
 	struct bytes key, item;
 	int r = buf_reserve(content, value.size + 1);
 
-	if (!document_is_list(value))
-		return r < 0 ? r : append_compact(value, content);
+	if (!look_is(value, '['))
+		return r < 0 ? r : json_compact(value, content);
 	while (r == 0 && look_next(&look, &key, &item)) {
-		r = append_compact(item, content);
+		r = json_compact(item, content);
 		if (r == 0)
 			r = buf_append_byte(content, '\n');
 	}

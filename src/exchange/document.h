@@ -31,7 +31,6 @@ struct document {
 int document_parse(struct bytes text, struct document *document, struct json_error *ret_error);
 void document_done(struct document *document);
 
-bool document_is_list(struct bytes value);
 /* The content of the file that shows it. */
 int document_content(struct bytes value, struct buf *content);
 

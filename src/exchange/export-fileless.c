@@ -10,12 +10,12 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "fs/api/settings.h"
 #include "fs/base/layout.h"
 #include "fs/base/names.h"
 #include "backend/base/array.h"
 #include "backend/base/tick.h"
 #include "src/exchange/export.h"
+#include "src/store/store.h"
 #include "src/user/stop.h"
 
 enum { AGAIN_MS = 200, PATIENCE_MS = 3000, SLACK_SECONDS = 2 };
@@ -119,18 +119,18 @@ static int fileless_look(struct looking *looking)
 	struct backend *backend = looking->backend;
 	const struct bytes none = { 0 };
 	bool any = false;
-	int r = backend->ops->snapshot_begin(backend, BACKEND_ANYWAY | BACKEND_LATEST,
-					     &looking->snapshot);
+	_cleanup_(store_look_done) struct store_look look = { 0 };
+	int r = store_look(backend, BACKEND_LATEST, &look);
 
 	if (r < 0)
 		return r;
+	looking->snapshot = look.snapshot;
 	forget_found(looking);
 	/* In another program's database without tables of ours, each reader makes files anew. */
 	r = backend->ops->node_list(backend, looking->snapshot, BACKEND_ROOT, false, on_node, &any);
 	if (r == 0 && any)
 		r = backend->ops->key_list(backend, looking->snapshot, none, none, look_at_key,
 					   looking);
-	backend->ops->snapshot_end(backend, looking->snapshot);
 	return r;
 }
 
@@ -143,13 +143,10 @@ int export_fileless(struct copier *copier, const struct options *options, char *
 	};
 	const int64_t until = tick_now() + PATIENCE_MS * INT64_C(1000000);
 	_cleanup_(backend_closep) struct backend *backend = NULL;
-	_cleanup_(freep) char *why = NULL;
 	struct settings settings;
-	int r = access_backend(copier->store, options, true, &backend, &why);
+	int r = store_open_backend(copier->store, options, &settings, &backend);
 
 	looking.backend = backend;
-	if (r == 0)
-		r = settings_read(backend, &settings, NULL, &why);
 	looking.layout = r == 0 ? settings.value[SETTING_LAYOUT] : 0;
 	if (r == 0)
 		r = fileless_look(&looking);

@@ -22,7 +22,7 @@ int export_all(struct export *export, const struct options *options, char **name
 
 /* Says which keys have rows but no file, since they could not be taken in, although they were
  * written before a time (nanoseconds since 1970); each counts as failed.  names as for
- * export_all().  0 or -errno, which was not said. */
+ * export_all().  0 or -errno. */
 int export_fileless(struct copier *copier, const struct options *options, char **names,
 		    int64_t began);
 

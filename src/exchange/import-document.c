@@ -7,28 +7,24 @@
 #include <string.h>
 
 #include "fs/base/layout.h"
+#include "fs/base/look.h"
 #include "fs/base/names.h"
 #include "backend/base/cleanup.h"
 #include "src/exchange/document.h"
 #include "src/exchange/import.h"
 #include "src/user/stop.h"
 
-enum { BLOCK = 1 << 20 };
-
 static int append_component(void *arg, struct bytes name, bool last)
 {
-	struct buf *path = arg;
-	int r = buf_append_byte(path, '/');
-
 	(void)last;
-	return r < 0 ? r : buf_append_bytes(path, name);
+	return buf_join(arg, BYTES("/"), name);
 }
 
 /* Where the mount shows a key. */
 static int make_path(uint64_t layout, struct bytes session, const struct document_member *member,
 		     struct buf *path)
 {
-	const uint32_t kind = document_is_list(member->value) ? BACKEND_LIST : BACKEND_SINGLE;
+	const uint32_t kind = look_is(member->value, '[') ? BACKEND_LIST : BACKEND_SINGLE;
 	const struct bytes key = bytes_make(member->key, member->key_size);
 	int r = layout ? layout_state(layout, session, key, kind, path) : -ENOENT;
 
@@ -124,7 +120,6 @@ static int take_file(struct copier *copier, struct copier_entry *entry)
 					  .name = entry->name,
 					  .st = entry->st,
 					  .set = entry->set };
-	size_t before;
 	int r;
 
 	if (!S_ISREG(entry->st.st_mode) || !bytes_ends_with(session.id, BYTES(".json")) ||
@@ -133,11 +128,8 @@ static int take_file(struct copier *copier, struct copier_entry *entry)
 	session.id.size -= strlen(".json");
 	r = access_file_open(copier->from, entry->from, ACCESS_FILE_READ, &entry->file);
 	entry->broken = r < 0;
-	do {
-		before = text.size;
-		if (r == 0)
-			r = copier_read(entry, before + BLOCK, &text);
-	} while (r == 0 && text.size > before);
+	if (r == 0)
+		r = copier_read(entry, SIZE_MAX, &text);
 	return r < 0 ? r : import_session((struct import *)copier, &session, buf_bytes(&text));
 }
 

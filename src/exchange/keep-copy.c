@@ -8,6 +8,7 @@
 #include "backend/base/cleanup.h"
 #include "backend/base/descriptor.h"
 #include "backend/base/log.h"
+#include "backend/base/moment.h"
 #include "src/exchange/copier.h"
 #include "src/store/way.h"
 
@@ -73,13 +74,7 @@ static int copy_leaf(struct copier *copier, struct copier_entry *entry)
 
 int keep_copy(const char *from, const char *to, unsigned long *files)
 {
-	static const struct copier_sink sink = {
-		.enter = copier_enter,
-		.leave = copier_leave,
-		.file = copier_file,
-		.other = copier_other,
-		.leaf = copy_leaf,
-	};
+	struct copier_sink sink = copier_target;
 	_cleanup_(keeping_done) struct keeping keeping = { .files = files };
 	struct copier *copier = &keeping.copier;
 	struct copier_entry top = {
@@ -91,6 +86,7 @@ int keep_copy(const char *from, const char *to, unsigned long *files)
 		r = -errno;
 		return log_fail(r, "%s: %s", to, strerror(-r));
 	}
+	sink.leaf = copy_leaf;
 	r = run(&keeping, from, to, 0, &sink);
 	if (r < 0)
 		return r;
@@ -188,13 +184,10 @@ int keep_prune(const char *from, const char *to, unsigned long *files)
 /* 1: it is; the directories above it are there then, unless the copy has lost them since. */
 static int is_late(struct copier *copier, const struct copier_entry *entry)
 {
-	const struct timespec *since = &keeping_of(copier)->keep->since;
-	const struct timespec *changed = &entry->st.st_ctim;
 	size_t made = 0;
 	int r;
 
-	if (changed->tv_sec == since->tv_sec ? changed->tv_nsec < since->tv_nsec :
-					       changed->tv_sec < since->tv_sec)
+	if (time_join(entry->st.st_ctim) < time_join(keeping_of(copier)->keep->since))
 		return 0;
 	r = access_make_parents(copier->to, entry->path, &made);
 	return r < 0 ? r : 1;

@@ -27,6 +27,7 @@
 #include "backend/base/cleanup.h"
 #include "backend/base/descriptor.h"
 #include "backend/base/log.h"
+#include "backend/base/moment.h"
 #include "src/exchange/keep-copy.h"
 #include "src/mounts/holders.h"
 
@@ -75,16 +76,22 @@ int keep_look(const struct keep *keep)
 	return access(mark, F_OK) == 0 ? KEEP_UNFINISHED : KEEP_KEPT;
 }
 
-/* A name that nothing has: PATH, or PATH.2 and so on; with a NUL behind it. */
+/* PATH, or PATH.2 and so on; with a NUL behind it. */
+static int numbered(struct buf *name, const char *path, const char *suffix, int number)
+{
+	buf_clear(name);
+	return number == 1 ? buf_printf(name, "%s%s", path, suffix) :
+			     buf_printf(name, "%s%s.%d", path, suffix, number);
+}
+
+/* The first that nothing has. */
 static int free_name(struct buf *name, const char *path, const char *suffix)
 {
 	struct stat st;
 	int r = 0;
 
 	for (int number = 1; r == 0; number++) {
-		buf_clear(name);
-		r = number == 1 ? buf_printf(name, "%s%s", path, suffix) :
-				  buf_printf(name, "%s%s.%d", path, suffix, number);
+		r = numbered(name, path, suffix, number);
 		if (r == 0 && lstat(name->data, &st) < 0)
 			return errno == ENOENT ? 0 : -errno;
 	}
@@ -269,24 +276,19 @@ static int change(struct keep *keep, const char *link)
 static int find_old(struct keep *keep)
 {
 	_cleanup_(buf_done) struct buf next = { 0 };
-	struct timespec given = { 0 };
+	int64_t given = 0;
 	struct stat st;
 
 	for (int number = 1;; number++) {
-		int r;
+		int r = numbered(&next, keep->folder, ".before", number);
 
-		buf_clear(&next);
-		r = number == 1 ? buf_printf(&next, "%s.before", keep->folder) :
-				  buf_printf(&next, "%s.before.%d", keep->folder, number);
 		if (r < 0)
 			return r;
 		if (lstat(next.data, &st) < 0)
 			return keep->old.size ? 0 : -ENOENT;
-		if (keep->old.size &&
-		    (st.st_ctim.tv_sec == given.tv_sec ? st.st_ctim.tv_nsec <= given.tv_nsec :
-							 st.st_ctim.tv_sec < given.tv_sec))
+		if (keep->old.size && time_join(st.st_ctim) <= given)
 			continue;
-		given = st.st_ctim;
+		given = time_join(st.st_ctim);
 		buf_clear(&keep->old);
 		r = buf_printf(&keep->old, "%s", next.data);
 		if (r < 0)

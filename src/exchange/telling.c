@@ -25,9 +25,8 @@ enum {
 static int sum_bytes(struct buf *buf, struct bytes bytes)
 {
 	const uint64_t size = bytes.size;
-	int r = buf_append(buf, &size, sizeof(size));
 
-	return r < 0 ? r : buf_append_bytes(buf, bytes);
+	return buf_join(buf, bytes_make(&size, sizeof(size)), bytes);
 }
 
 static int sum_node(struct buf *buf, const struct backend_node *node)
@@ -372,15 +371,11 @@ static int tell_key(void *arg, struct bytes session, struct bytes key,
 static int tell_setting(void *arg, struct bytes name, struct bytes data)
 {
 	struct telling *telling = arg;
-	struct backend_op *op;
 
 	if (bytes_equal(name, BYTES("table")) || bytes_equal(name, bytes_str(setting_incomplete)))
 		return 0;
-	op = batch_add(&telling->batch, BACKEND_SETTING);
-	if (op) {
-		op->name = telling_keep(telling, name);
-		op->data = telling_keep(telling, data);
-	}
+	BATCH_PUT(&telling->batch, BACKEND_SETTING, .name = telling_keep(telling, name),
+		  .data = telling_keep(telling, data));
 	return telling_told(telling, name.size + data.size);
 }
 

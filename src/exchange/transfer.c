@@ -32,7 +32,6 @@ static int forget_xattr(void *arg, struct bytes name)
 static int forget_node(void *arg, const struct backend_node *node)
 {
 	struct telling *telling = arg;
-	struct backend_op *op;
 	int r = 0;
 
 	if (S_ISDIR(node->mode))
@@ -41,12 +40,7 @@ static int forget_node(void *arg, const struct backend_node *node)
 		return r;
 	if (node->ino == BACKEND_ROOT)
 		return ASK(telling, xattr_list, node->ino, forget_xattr, telling);
-	op = batch_add(&telling->batch, BACKEND_HIDDEN_DELETE);
-	if (op) {
-		op->ino = node->ino;
-		op->at = INT64_MIN;
-		op->to = INT64_MAX;
-	}
+	batch_hidden_delete(&telling->batch, node->ino, INT64_MIN);
 	batch_node_delete(&telling->batch, node->ino);
 	return telling_told(telling, 0);
 }
@@ -65,14 +59,11 @@ static int forget_key(void *arg, struct bytes session, struct bytes key,
 static int forget_setting(void *arg, struct bytes name, struct bytes data)
 {
 	struct telling *telling = arg;
-	struct backend_op *op;
 
 	(void)data;
 	if (bytes_equal(name, BYTES("table")) || bytes_equal(name, bytes_str(setting_incomplete)))
 		return 0;
-	op = batch_add(&telling->batch, BACKEND_SETTING);
-	if (op)
-		op->name = telling_keep(telling, name);
+	BATCH_PUT(&telling->batch, BACKEND_SETTING, .name = telling_keep(telling, name));
 	return telling_told(telling, 0);
 }
 

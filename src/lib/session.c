@@ -246,9 +246,7 @@ static int list_session(void *arg, struct bytes session, struct bytes key,
 	if (last->size && bytes_equal(session, bytes_make(last->data, last->size - 1)))
 		return 0;
 	buf_clear(last);
-	r = buf_append_bytes(last, session);
-	if (r == 0)
-		r = buf_append_byte(last, '\0');
+	r = buf_join(last, session, BYTES("\0"));
 	if (r < 0 || strlen(last->data) < session.size)
 		return r;
 	return listing->fn(listing->arg, last->data);
@@ -349,10 +347,8 @@ static int replace(struct sessfs *sessfs, struct replacing *replacing,
 /* The name of the sidecar; its key's bytes are in key. */
 static int sidecar_name(const struct name *list, struct buf *key, struct name *ret_name)
 {
-	int r = buf_append_bytes(key, list->key);
+	int r = buf_join(key, list->key, SIDECAR);
 
-	if (r == 0)
-		r = buf_append_bytes(key, SIDECAR);
 	if (r == 0)
 		*ret_name = (struct name){ list->session, buf_bytes(key) };
 	return r;

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "backend/backend.h"
+#include "backend/base/array.h"
 #include "backend/base/buf.h"
 #include "backend/base/cleanup.h"
 #include "backend/base/descriptor.h"
@@ -157,7 +158,7 @@ int mounts_each_of(long pid, mounts_fn *fn, void *arg)
 	return each_in(path, fn, arg);
 }
 
-int mount_entry_copy(const struct mount_entry *entry, struct mount_entry *ret_entry)
+static int entry_copy(const struct mount_entry *entry, struct mount_entry *ret_entry)
 {
 	struct mount_entry copy = *entry;
 
@@ -176,29 +177,52 @@ int mount_entry_copy(const struct mount_entry *entry, struct mount_entry *ret_en
 struct search {
 	mounts_fits *fits;
 	const void *arg;
-	struct mount_entry found;
+	struct mount_list *found;
 };
 
-static int keep_last(void *arg, const struct mount_entry *entry)
+static int keep_fitting(void *arg, const struct mount_entry *entry)
 {
-	struct search *search = arg;
+	const struct search *search = arg;
+	struct mount_list *found = search->found;
+	int r;
 
 	if (!search->fits(search->arg, entry))
 		return 0;
-	mount_entry_done(&search->found);
-	return mount_entry_copy(entry, &search->found);
+	r = ARRAY_ROOM(found->entries, found->count, found->room);
+	if (r == 0)
+		r = entry_copy(entry, &found->entries[found->count]);
+	found->count += r == 0;
+	return r;
+}
+
+int mounts_list(mounts_fits *fits, const void *arg, struct mount_list *list)
+{
+	struct search search = { fits, arg, list };
+
+	return mounts_each(keep_fitting, &search);
+}
+
+void mount_list_done(struct mount_list *list)
+{
+	while (list->count)
+		mount_entry_done(&list->entries[--list->count]);
+	free(list->entries);
 }
 
 int mounts_last(mounts_fits *fits, const void *arg, struct mount_entry *ret_entry)
 {
-	struct search search = { .fits = fits, .arg = arg };
-	int r = mounts_each(keep_last, &search);
+	_cleanup_(mount_list_done) struct mount_list list = { 0 };
+	int r = mounts_list(fits, arg, &list);
 
-	if (r == 0 && search.found.type)
-		*ret_entry = search.found;
-	else
-		mount_entry_done(&search.found);
-	return r == 0 && !search.found.type ? -ENOENT : r;
+	if (r < 0 || !list.count)
+		return r < 0 ? r : -ENOENT;
+	*ret_entry = list.entries[--list.count];
+	return 0;
+}
+
+bool mounts_is_of(const void *store, const struct mount_entry *entry)
+{
+	return strcmp(entry->type, MOUNTS_TYPE) == 0 && strcmp(entry->source, store) == 0;
 }
 
 static bool is_on(const void *path, const struct mount_entry *entry)

@@ -43,12 +43,18 @@ int mounts_store(const char *store, char **ret_name, char **ret_why);
  * name. */
 int mounts_absolute_unasked(const char *path, char **ret_path);
 
-/* The last mount of the table that fits.  -ENOENT: none does.  Free with mount_entry_done(). */
+/* The mounts of the table that fit, in its order, behind those that a list has. */
+struct mount_list {
+	struct mount_entry *entries;
+	size_t count, room;
+};
 typedef bool mounts_fits(const void *arg, const struct mount_entry *entry);
+int mounts_list(mounts_fits *fits, const void *arg, struct mount_list *list);
+void mount_list_done(struct mount_list *list);
+/* The last one that fits.  -ENOENT: none does.  Free with mount_entry_done(). */
 int mounts_last(mounts_fits *fits, const void *arg, struct mount_entry *ret_entry);
 /* Likewise the topmost one on this absolute path. */
 int mounts_find(const char *path, struct mount_entry *ret_entry);
-int mount_entry_copy(const struct mount_entry *entry, struct mount_entry *ret_entry);
 void mount_entry_done(struct mount_entry *entry);
 
 /* The root of the mount as a descriptor, if its path still leads to it and its daemon lives:
@@ -72,6 +78,8 @@ int mounts_end_dead(const char *path, char **ret_why);
  * leads to it: the owner of a directory above it may have put a link there.  0, -errno. */
 int mounts_end_ours(const char *path, char **ret_why);
 
+/* Fits a mount of ours of the store with this name (mounts_store()). */
+bool mounts_is_of(const void *store, const struct mount_entry *entry);
 /* For mounts_last(): whether an entry is a mount of the same daemon as another, of which the device
  * may be 0: not known.  The kernel gives a number that is free to the next mount, and a daemon may
  * end later than that, so the stores count, too. */

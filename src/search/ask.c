@@ -26,10 +26,7 @@ struct place {
 	bool wanted;
 	uint64_t ino;
 	uint32_t kind;
-	char *session;
-	char *key;
-	size_t session_size;
-	size_t key_size;
+	struct bytes session, key; /* owned */
 };
 
 /* A hit that is to be reported. */
@@ -120,16 +117,6 @@ static int compare(const void *a, const void *b)
 
 /* ---- One hit ---- */
 
-static struct bytes session_of(const struct place *place)
-{
-	return bytes_make(place->session, place->session_size);
-}
-
-static struct bytes key_of(const struct place *place)
-{
-	return bytes_make(place->key, place->key_size);
-}
-
 static int read_place(struct asking *asking, struct place *place)
 {
 	const enum index_text text = INDEX_KEY_GET;
@@ -144,13 +131,11 @@ static int read_place(struct asking *asking, struct place *place)
 	key = rows_column_bytes(&index->rows, text, 2);
 	place->ino = (uint64_t)rows_column(&index->rows, text, 0);
 	place->kind = (uint32_t)rows_column(&index->rows, text, 3);
-	place->session = bytes_dup(session);
-	place->session_size = session.size;
-	place->key = bytes_dup(key);
-	place->key_size = key.size;
-	if (!place->session || !place->key)
+	place->session = bytes_make(bytes_dup(session), session.size);
+	place->key = bytes_make(bytes_dup(key), key.size);
+	if (!place->session.data || !place->key.data)
 		return -ENOMEM;
-	place->wanted = !question->wanted || question->wanted(asking->arg, session_of(place));
+	place->wanted = !question->wanted || question->wanted(asking->arg, place->session);
 	return 0;
 }
 
@@ -165,8 +150,8 @@ static void place_free(void *node)
 {
 	struct place *place = node;
 
-	free(place->session);
-	free(place->key);
+	free((char *)place->session.data);
+	free((char *)place->key.data);
 	free(place);
 }
 
@@ -264,8 +249,8 @@ static int on_row(void *arg, int64_t index, struct backend_times times, struct b
 	struct asking *asking = telling->asking;
 	const struct place *place = telling->chosen->place;
 	const struct search_hit hit = {
-		.session = session_of(place),
-		.key = key_of(place),
+		.session = place->session,
+		.key = place->key,
 		.ino = place->ino,
 		.list = place->kind != BACKEND_SINGLE,
 		.item = index,
@@ -300,8 +285,8 @@ static int hit_report(struct asking *asking, const struct chosen *chosen)
 	if (place->kind == BACKEND_ORDINARY)
 		r = packed_read(backend, asking->index->snapshot, &node, on_line, &telling);
 	else
-		r = backend_row_read_times(backend, asking->index->snapshot, session_of(place),
-					   key_of(place), chosen->item, false, 1, on_row, &telling);
+		r = backend_row_read_times(backend, asking->index->snapshot, place->session,
+					   place->key, chosen->item, false, 1, on_row, &telling);
 	return r < 0 ? r : telling.result;
 }
 

@@ -288,14 +288,13 @@ static int read_all_loose(struct updating *updating)
 					      updating);
 	for (size_t i = 0; r == 0 && i < updating->walk.count; i++) {
 		const struct waiting *waiting = &updating->walk.waiting[i];
-		struct bytes session = bytes_make(waiting->session, waiting->session_size);
-		struct bytes key = bytes_make(waiting->key, waiting->key_size);
 		struct backend_key_stat stat;
 
 		if (waiting->seen)
 			continue;
-		r = backend->ops->key_stat(backend, updating->walk.snapshot, session, key, &stat);
-		r = r == 0	 ? read_loose(updating, session, key, stat.last > 0) :
+		r = backend->ops->key_stat(backend, updating->walk.snapshot, waiting->session,
+					   waiting->key, &stat);
+		r = r == 0 ? read_loose(updating, waiting->session, waiting->key, stat.last > 0) :
 		    r == -ENOENT ? 0 :
 				   r;
 	}

@@ -23,12 +23,10 @@ static int on_change(void *arg, const struct backend_change *change)
 		return -ENOMEM;
 	waiting = &walk->waiting[walk->count++];
 	*waiting = (struct waiting){
-		.session = bytes_dup(change->session),
-		.session_size = change->session.size,
-		.key = bytes_dup(change->key),
-		.key_size = change->key.size,
+		.session = bytes_make(bytes_dup(change->session), change->session.size),
+		.key = bytes_make(bytes_dup(change->key), change->key.size),
 	};
-	return waiting->session && waiting->key ? 0 : -ENOMEM;
+	return waiting->session.data && waiting->key.data ? 0 : -ENOMEM;
 }
 
 int walk_changes(struct walk *walk)
@@ -51,8 +49,7 @@ bool walk_is_waiting(struct walk *walk, struct bytes session, struct bytes key)
 	for (size_t i = 0; i < walk->count; i++) {
 		struct waiting *waiting = &walk->waiting[i];
 
-		if (bytes_equal(bytes_make(waiting->session, waiting->session_size), session) &&
-		    bytes_equal(bytes_make(waiting->key, waiting->key_size), key))
+		if (bytes_equal(waiting->session, session) && bytes_equal(waiting->key, key))
 			waits = waiting->seen = true;
 	}
 	return waits;
@@ -79,8 +76,8 @@ int walk_bring_up(struct walk *walk)
 		walk->late = false;
 		r = walk->look(walk);
 		for (size_t i = 0; i < walk->count; i++) {
-			free(walk->waiting[i].session);
-			free(walk->waiting[i].key);
+			free((char *)walk->waiting[i].session.data);
+			free((char *)walk->waiting[i].key.data);
 		}
 		walk->count = 0;
 		walk->all = false;

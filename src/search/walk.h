@@ -25,11 +25,8 @@
 
 /* A key that other programs have changed. */
 struct waiting {
-	char *session;
-	char *key;
-	size_t session_size;
-	size_t key_size;
-	bool seen; /* it has a file */
+	struct bytes session, key; /* owned */
+	bool seen;		   /* it has a file */
 };
 
 /* Zero all but backend and look. */

@@ -170,10 +170,7 @@ int access_clean(const char *path, char **ret_clean)
 			return -ENAMETOOLONG;
 		if (!size || bytes_equal(name, BYTES(".")))
 			continue;
-		if (cleaned.size)
-			r = buf_append_byte(&cleaned, '/');
-		if (r == 0)
-			r = buf_append_bytes(&cleaned, name);
+		r = buf_join(&cleaned, bytes_make("/", cleaned.size != 0), name);
 	}
 	if (r == 0)
 		r = buf_append_byte(&cleaned, '\0');
@@ -234,14 +231,11 @@ static int chain_add(struct access *access, struct bytes name)
 	struct access_chain *chain = &access->chain;
 	const struct access_dir *last = chain->count ? chain->dirs[chain->count - 1] : NULL;
 	struct access_dir *dir;
-	int r = 0;
+	int r;
 
 	if (ARRAY_ROOM(chain->dirs, chain->count, chain->room) < 0)
 		return -ENOMEM;
-	if (chain->path.size)
-		r = buf_append_byte(&chain->path, '/');
-	if (r == 0)
-		r = buf_append_bytes(&chain->path, name);
+	r = buf_join(&chain->path, bytes_make("/", chain->path.size != 0), name);
 	dir = r == 0 ? calloc(1, sizeof(*dir)) : NULL;
 	if (dir && access->way->step)
 		r = access->way->step(access, last ? &last->place : NULL, name, &dir->place);

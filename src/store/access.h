@@ -94,7 +94,6 @@ int access_remove(struct access *access, const char *path, bool recursive);
 /* What a copy of a tree needs besides files (attr.c). */
 struct access_new {
 	mode_t mode;	    /* the type, any but a regular file's, and permissions */
-	dev_t rdev;	    /* of a device */
 	const char *target; /* of a symbolic link */
 };
 /* With replace, what has the name already is replaced, unless one of both is a directory. */
@@ -143,6 +142,8 @@ void access_file_dress(struct access_file *file, const struct stat *like, unsign
 int access_file_date(struct access_file *file, const struct timespec *other);
 /* What comes next, at most size bytes, put into data; 0 bytes are the end. */
 int access_file_read(struct access_file *file, size_t size, struct buf *data);
+/* Read on until data has size bytes, or to the end. */
+int access_file_fill(struct access_file *file, size_t size, struct buf *data);
 /* What comes next in a file that never ends, a stream of events (fs/api/events.h), whose path has
  * such a question as its name: nothing, when there was nothing for a while. */
 int access_file_next(struct access_file *file, struct buf *data);

@@ -18,10 +18,7 @@ typedef int make_fn(const struct access_place *place, const void *arg);
 
 static int make_something(const struct access_place *place, const void *arg)
 {
-	const struct access_new *what = arg;
-
-	return S_ISDIR(what->mode) ? place->access->way->make_dir(place, what->mode) :
-				     place->access->way->make(place, what);
+	return place->access->way->make(place, arg);
 }
 
 static int make_link(const struct access_place *place, const void *arg)

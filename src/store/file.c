@@ -25,6 +25,7 @@
 
 int access_make_parents(struct access *access, const char *path, size_t *made)
 {
+	const struct access_new what = { .mode = S_IFDIR | 0777 };
 	int r = 0;
 
 	for (const char *slash = strchr(path, '/'); r == 0 && slash;
@@ -38,7 +39,7 @@ int access_make_parents(struct access *access, const char *path, size_t *made)
 			r = access_target_stat(&target, &st);
 		if (r != -ENOENT)
 			continue;
-		r = access->way->make_dir(&target.place, 0777);
+		r = access->way->make(&target.place, &what);
 		*made += r == 0;
 		r = r == -EEXIST ? 0 : r;
 	}
@@ -192,16 +193,33 @@ void access_file_dress(struct access_file *file, const struct stat *like, unsign
 	file->set |= mask;
 }
 
+/* For calls about attributes. */
+static struct access_place opened(struct access_file *file)
+{
+	return (struct access_place){
+		.access = file->access, .name = "", .fd = file->fd, .file = file
+	};
+}
+
+static int mark(struct access_file *file, const char *name, const struct bytes *value)
+{
+	const struct access_place place = opened(file);
+
+	return file->access->way->set_xattr(&place, name, value);
+}
+
 int access_file_date(struct access_file *file, const struct timespec *other)
 {
 	const int64_t time = time_join(*other);
+	struct bytes value;
 	char text[24];
 
 	if (time <= 0) /* without a time: the clock is better */
 		return 0;
 	snprintf(text, sizeof(text), "%" PRId64, time);
 	file->dated = true;
-	return file->access->way->mark(file, DATES_ATTRIBUTE, bytes_str(text));
+	value = bytes_str(text);
+	return mark(file, DATES_ATTRIBUTE, &value);
 }
 
 /* Other programs may go on writing to a file that was appended to: take the mark off.  A file that
@@ -209,7 +227,7 @@ int access_file_date(struct access_file *file, const struct timespec *other)
 static void undate(struct access_file *file)
 {
 	if (file->dated && !file->path)
-		file->access->way->mark(file, DATES_ATTRIBUTE, bytes_make(NULL, 0));
+		mark(file, DATES_ATTRIBUTE, NULL);
 }
 
 int access_file_read(struct access_file *file, size_t size, struct buf *data)
@@ -227,6 +245,20 @@ int access_file_read(struct access_file *file, size_t size, struct buf *data)
 	data->size += (size_t)done;
 	file->offset += (uint64_t)done;
 	return 0;
+}
+
+int access_file_fill(struct access_file *file, size_t size, struct buf *data)
+{
+	enum { BLOCK = 256 * 1024 };
+	size_t before;
+	int r;
+
+	do {
+		before = data->size;
+		r = stop_wanted() ? -EINTR :
+				    access_file_read(file, MIN(size - before, (size_t)BLOCK), data);
+	} while (r == 0 && data->size > before && data->size < size);
+	return r;
 }
 
 int access_file_next(struct access_file *file, struct buf *data)
@@ -254,7 +286,7 @@ off_t access_file_extent(struct access_file *file, uint64_t offset, int whence)
 
 int access_file_set_xattr(struct access_file *file, const char *name, struct bytes value)
 {
-	return file->access->way->mark(file, name, value);
+	return mark(file, name, &value);
 }
 
 void access_file_skip(struct access_file *file, uint64_t size)
@@ -306,11 +338,12 @@ static int end_replacing(struct access_file *file, bool takes_place)
 int access_file_save(struct access_file *file)
 {
 	const struct access_way *way = file->access->way;
+	const struct access_place place = opened(file);
 	int r = file->hole ? way->resize(file, file->offset) : 0;
 	int error;
 
 	if (r == 0 && file->set)
-		r = way->dress(file, &file->like, file->set);
+		r = way->set_attr(&place, &file->like, file->set);
 	undate(file);
 	error = file->path ? way->settle(file, !file->later) : way->finish(file, !file->later);
 	r = r < 0 ? r : error;
@@ -329,6 +362,7 @@ int access_file_save(struct access_file *file)
 int access_file_compact(struct access_file *file, struct buf *version)
 {
 	const struct access_way *way = file->access->way;
+	const struct access_place place = opened(file);
 	uint64_t size = file->offset;
 	int r = stop_wanted() ? -EINTR : way->resize(file, size);
 	ssize_t done;
@@ -341,7 +375,7 @@ int access_file_compact(struct access_file *file, struct buf *version)
 	if (r == 0)
 		r = way->settle(file, true);
 	if (r == 0)
-		r = way->tell(file, "user.sessfs.version", version);
+		r = way->get_xattr(&place, "user.sessfs.version", version);
 	way->drop(file);
 	file_free(file);
 	return r;

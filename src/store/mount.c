@@ -23,7 +23,6 @@
 #include "fs/api/trash.h"
 #include "fs/api/tree.h"
 #include "src/store/way.h"
-#include "backend/base/array.h"
 #include "src/mounts/mounts.h"
 
 static int failed(void)
@@ -123,11 +122,6 @@ static int mount_list(const struct access_place *place, bool with_stat, access_e
 		r = failed();
 	closedir(dir);
 	return r;
-}
-
-static int mount_make_dir(const struct access_place *place, mode_t mode)
-{
-	return mkdirat(place->fd, place->name, mode) < 0 ? failed() : 0;
 }
 
 static int mount_remove(const struct access_place *place, bool dir)
@@ -269,59 +263,47 @@ static int judge_owner(const struct stat *now, const struct stat *like, int give
 	return 0;
 }
 
-static int mount_dress(struct access_file *file, const struct stat *like, unsigned mask)
-{
-	const struct timespec times[] = { like->st_atim, like->st_mtim };
-	mode_t mode = like->st_mode & 07777;
-	struct stat now;
-	int r = fstat(file->fd, &now) < 0 ? failed() : 0;
-
-	if (r == 0 && (mask & ACCESS_SET_OWNER))
-		r = judge_owner(&now, like, fchown(file->fd, like->st_uid, like->st_gid), &mode);
-	if (r == 0 && (mask & ACCESS_SET_MODE) && fchmod(file->fd, mode) < 0)
-		r = failed();
-	if (r == 0 && (mask & ACCESS_SET_TIMES) && futimens(file->fd, times) < 0)
-		r = failed();
-	return r;
-}
-
 static int mount_resize(struct access_file *file, uint64_t size)
 {
 	return ftruncate(file->fd, (off_t)size) < 0 ? failed() : 0;
 }
 
-static int mount_mark(struct access_file *file, const char *name, struct bytes value)
+/* The calls for attributes take no directory, nor all of them a descriptor.  An open file is what
+ * the path leads to; a name is not followed: the flag for that. */
+static int through_proc(const struct access_place *place, char path[PATH_MAX])
 {
-	int r = value.data ? fsetxattr(file->fd, name, value.data, value.size, 0) :
-			     fremovexattr(file->fd, name);
+	const bool open = place->file;
 
-	return r < 0 ? failed() : 0;
+	snprintf(path, PATH_MAX, "/proc/self/fd/%d%s%s", place->fd, open ? "" : "/",
+		 open ? "" : below(place));
+	return open ? 0 : AT_SYMLINK_NOFOLLOW;
 }
 
 static int mount_set_attr(const struct access_place *place, const struct stat *st, unsigned mask)
 {
-	enum { NOFOLLOW = AT_SYMLINK_NOFOLLOW };
 	const struct timespec times[] = { st->st_atim, st->st_mtim };
-	const char *name = below(place);
 	mode_t mode = st->st_mode & 07777;
+	char path[PATH_MAX];
+	const int flags = through_proc(place, path);
 	struct stat now;
-	int r = mount_stat(place, &now);
+	int r = fstatat(AT_FDCWD, path, &now, flags) < 0 ? failed() : 0;
 
 	if (r == 0 && (mask & ACCESS_SET_OWNER))
-		r = judge_owner(&now, st,
-				fchownat(place->fd, name, st->st_uid, st->st_gid, NOFOLLOW), &mode);
+		r = judge_owner(&now, st, fchownat(AT_FDCWD, path, st->st_uid, st->st_gid, flags),
+				&mode);
 	if (r == 0 && (mask & ACCESS_SET_MODE) && !S_ISLNK(now.st_mode) &&
-	    fchmodat(place->fd, name, mode, NOFOLLOW) < 0)
+	    fchmodat(AT_FDCWD, path, mode, flags) < 0)
 		r = failed();
-	if (r == 0 && (mask & ACCESS_SET_TIMES) && utimensat(place->fd, name, times, NOFOLLOW) < 0)
+	if (r == 0 && (mask & ACCESS_SET_TIMES) && utimensat(AT_FDCWD, path, times, flags) < 0)
 		r = failed();
 	return r;
 }
 
 static int mount_make_special(const struct access_place *place, const struct access_new *what)
 {
-	int r = S_ISLNK(what->mode) ? symlinkat(what->target, place->fd, place->name) :
-				      mknodat(place->fd, place->name, what->mode, what->rdev);
+	int r = S_ISDIR(what->mode) ? mkdirat(place->fd, place->name, what->mode & 07777) :
+		S_ISLNK(what->mode) ? symlinkat(what->target, place->fd, place->name) :
+				      mknodat(place->fd, place->name, what->mode, 0);
 
 	return r < 0 ? failed() : 0;
 }
@@ -340,21 +322,13 @@ static int mount_read_link(const struct access_place *place, struct buf *target)
 					       PATH_MAX));
 }
 
-/* The calls for attributes take no directory. */
-static char *through_proc(const struct access_place *place, char path[PATH_MAX])
-{
-	snprintf(path, PATH_MAX, "/proc/self/fd/%d/%s", place->fd, below(place));
-	return path;
-}
-
 static int mount_list_xattr(const struct access_place *place, struct buf *names)
 {
 	char path[PATH_MAX];
 	int r = buf_reserve(names, XATTR_LIST_MAX);
 
-	return r < 0 ? r :
-		       took(names, llistxattr(through_proc(place, path), names->data + names->size,
-					      XATTR_LIST_MAX));
+	through_proc(place, path);
+	return r < 0 ? r : took(names, llistxattr(path, names->data + names->size, XATTR_LIST_MAX));
 }
 
 static int mount_get_xattr(const struct access_place *place, const char *name, struct buf *value)
@@ -362,19 +336,21 @@ static int mount_get_xattr(const struct access_place *place, const char *name, s
 	char path[PATH_MAX];
 	int r = buf_reserve(value, XATTR_SIZE_MAX);
 
+	through_proc(place, path);
 	return r < 0 ? r :
-		       took(value, lgetxattr(through_proc(place, path), name,
-					     value->data + value->size, XATTR_SIZE_MAX));
+		       took(value, (place->file ? getxattr : lgetxattr)(path, name,
+									value->data + value->size,
+									XATTR_SIZE_MAX));
 }
 
 static int mount_set_xattr(const struct access_place *place, const char *name,
 			   const struct bytes *value)
 {
 	char path[PATH_MAX];
-	int r;
+	const bool open = !through_proc(place, path);
+	int r = value ? (open ? setxattr : lsetxattr)(path, name, value->data, value->size, 0) :
+			(open ? removexattr : lremovexattr)(path, name);
 
-	through_proc(place, path);
-	r = value ? lsetxattr(path, name, value->data, value->size, 0) : lremovexattr(path, name);
 	return r < 0 ? failed() : 0;
 }
 
@@ -389,15 +365,6 @@ static int mount_sync(struct access *access)
 		r = failed();
 	closep(&fd);
 	return r;
-}
-
-static int mount_tell(struct access_file *file, const char *name, struct buf *value)
-{
-	enum { LONGEST = 256 }; /* longer values are not asked for */
-	int r = buf_reserve(value, LONGEST);
-
-	return r < 0 ? r :
-		       took(value, fgetxattr(file->fd, name, value->data + value->size, LONGEST));
 }
 
 /* The error that a close would return. */
@@ -436,7 +403,6 @@ static const struct access_way way = {
 	.done = mount_done,
 	.stat = mount_stat,
 	.list = mount_list,
-	.make_dir = mount_make_dir,
 	.remove = mount_remove,
 	.rename = mount_rename,
 	.make = mount_make_special,
@@ -456,9 +422,6 @@ static const struct access_way way = {
 	.next = mount_next,
 	.write = mount_write,
 	.resize = mount_resize,
-	.dress = mount_dress,
-	.mark = mount_mark,
-	.tell = mount_tell,
 	.finish = mount_finish,
 	.drop = mount_drop,
 };
@@ -476,43 +439,35 @@ int access_folder_open(int fd, struct access **ret_access)
 	return 0;
 }
 
-struct search {
-	const char *store;
-	bool writes;
-	struct mount_entry *found; /* that can be used, in the order of the table */
-	size_t count;
-	size_t room;
-	char *unfit; /* a sentence about one that cannot be used */
-};
-
-static int consider(void *arg, const struct mount_entry *entry)
+static bool is_fit(const void *store, const struct mount_entry *entry)
 {
-	struct search *search = arg;
-	int r;
-
-	if (strcmp(entry->type, MOUNTS_TYPE) != 0 || strcmp(entry->source, search->store) != 0 ||
-	    strcmp(entry->root, "/") != 0 || !mounts_is_believed(entry))
-		return 0;
-	if (search->writes && entry->read_only) {
-		str_explain(&search->unfit, 0,
-			    "%s is mounted read-only on %s; unmount it there to change it",
-			    search->store, entry->point);
-		return search->unfit ? 0 : -ENOMEM;
-	}
-	if (ARRAY_ROOM(search->found, search->count, search->room) < 0)
-		return -ENOMEM;
-	r = mount_entry_copy(entry, &search->found[search->count]);
-	search->count += r == 0;
-	return r;
+	return mounts_is_of(store, entry) && strcmp(entry->root, "/") == 0 &&
+	       mounts_is_believed(entry);
 }
 
-/* The root of the last mount that can be used; -ENOENT. */
-static int open_last(const struct search *search, unsigned flags)
+/* The root of the last mount that can be used; -ENOENT.  *ret_why is a sentence about one that
+ * cannot. */
+static int open_last(const char *store, unsigned flags, char **ret_why)
 {
-	int root = -ENOENT;
+	_cleanup_(mount_list_done) struct mount_list fit = { 0 };
+	int r = mounts_list(is_fit, store, &fit), root = -ENOENT;
 
-	for (size_t i = search->count; i && root < 0; i--) {
-		root = mounts_open(&search->found[i - 1]);
+	if (r < 0)
+		return r;
+	for (size_t i = fit.count; i && root < 0; i--) {
+		const struct mount_entry *entry = &fit.entries[i - 1];
+
+		if ((flags & ACCESS_WRITE) && entry->read_only) {
+			if (!*ret_why)
+				str_explain(ret_why, 0,
+					    "%s is mounted read-only on %s; unmount it there to "
+					    "change it",
+					    store, entry->point);
+			if (!*ret_why)
+				return -ENOMEM;
+			continue;
+		}
+		root = mounts_open(entry);
 		/* A view does not have all that the store has. */
 		if (root >= 0 && !(flags & ACCESS_TO_SETTLE) &&
 		    fgetxattr(root, VIEW_ATTRIBUTE, NULL, 0) >= 0) {
@@ -523,29 +478,18 @@ static int open_last(const struct search *search, unsigned flags)
 	return root;
 }
 
-static void search_done(struct search *search)
-{
-	for (size_t i = 0; i < search->count; i++)
-		mount_entry_done(&search->found[i]);
-	free(search->found);
-	free(search->unfit);
-}
-
 int access_mount_open(struct access *access, const char *store, unsigned flags, char **ret_why)
 {
-	_cleanup_(search_done) struct search search = { .store = store,
-							.writes = flags & ACCESS_WRITE };
+	_cleanup_(freep) char *unfit = NULL;
 	int r;
 
 	/* If the path leads to another file by now than the one that is mounted, that file has no
 	 * owner. */
 	if (backend_has_path(store) && !backend_is_owned(store))
 		return -ENOENT;
-	r = mounts_each(consider, &search);
-	if (r == 0)
-		r = open_last(&search, flags);
+	r = open_last(store, flags, &unfit);
 	if (r < 0) {
-		*ret_why = steal_ptr(search.unfit);
+		*ret_why = steal_ptr(unfit);
 		return r == -ENOMEM ? r : -ENOENT;
 	}
 	access->way = &way;

@@ -40,10 +40,9 @@ static void removal_done(struct removal *removal)
 static int keep_name(void *arg, const char *name, const struct stat *st)
 {
 	struct removal *removal = arg;
-	int r = buf_append_byte(&removal->names, S_ISDIR(st->st_mode) ? 'd' : 'f');
+	int r = buf_join(&removal->names, bytes_make(S_ISDIR(st->st_mode) ? "d" : "f", 1),
+			 bytes_make(name, strlen(name) + 1));
 
-	if (r == 0)
-		r = buf_append(&removal->names, name, strlen(name) + 1);
 	return r < 0 ? r : ++removal->count == BATCH;
 }
 

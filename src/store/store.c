@@ -19,7 +19,8 @@ static bool holds(const void *path, const struct mount_entry *entry)
 	return strncmp(path, entry->point, size) == 0 && (!*behind || *behind == '/');
 }
 
-bool store_say_mounted(const char *path)
+/* Whether the user has named a mount point of ours, or a path below one, instead of the store. */
+static bool say_mounted(const char *path)
 {
 	_cleanup_(mount_entry_done) struct mount_entry entry = { 0 };
 	_cleanup_(freep) char *absolute = NULL;
@@ -33,9 +34,9 @@ bool store_say_mounted(const char *path)
 	return true;
 }
 
-static int say_opened(const char *store, int r, const char *why)
+int store_say_opened(const char *store, int r, const char *why)
 {
-	return r < 0 && (r != -EISDIR || !store_say_mounted(store)) ? say_why(why, r) : r;
+	return r < 0 && (r != -EISDIR || !say_mounted(store)) ? say_why(why, r) : r;
 }
 
 int store_open(const char *store, unsigned flags, const struct options *options,
@@ -47,7 +48,7 @@ int store_open(const char *store, unsigned flags, const struct options *options,
 
 	stop_watch();
 	r = access_open(store, flags, options, ret_access, &why);
-	return say_opened(store, r, why);
+	return store_say_opened(store, r, why);
 }
 
 int store_open_backend(const char *store, const struct options *options,
@@ -58,7 +59,7 @@ int store_open_backend(const char *store, const struct options *options,
 
 	if (r == 0 && ret_settings)
 		return store_settings(*ret_backend, ret_settings, NULL);
-	return say_opened(store, r, why);
+	return store_say_opened(store, r, why);
 }
 
 int store_settings(struct backend *backend, struct settings *ret_settings, char **ret_table)

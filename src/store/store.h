@@ -32,9 +32,8 @@ void store_look_done(struct store_look *look);
 int store_session_paths(const char *store, const struct options *options, const char *name,
 			session_path_fn *fn, void *arg);
 
-/* Say so if the user has named a mount point, or a path below one, instead of the store.  False
- * when the path is not on a mount of ours. */
-bool store_say_mounted(const char *path);
+/* Say why a store cannot be opened, if r is -errno; returns r. */
+int store_say_opened(const char *store, int r, const char *why);
 
 /* check_store() of a store that is open, with a line of progress. */
 int store_check(const char *store, struct backend *backend, backend_report_fn *report, void *arg,

@@ -53,23 +53,25 @@ static void tree_done(struct access *access, struct access_place *place)
 struct found {
 	struct tree *tree;
 	struct inode *inode; /* NULL: nothing */
+	bool open;	     /* the reference is the handle's */
 };
 
 static void found_done(struct found *found)
 {
-	if (found->inode)
+	if (found->inode && !found->open)
 		inode_forget(found->tree, found->inode, 1);
 }
 
 static int place_find(const struct access_place *place, struct found *ret_found)
 {
 	struct tree *tree = place->access->tree;
-	struct inode *inode;
-	int r = *place->name ? tree_lookup(tree, place->dir, bytes_str(place->name), &inode) :
+	struct inode *inode = place->file ? handle_opened(place->file->handle) : NULL;
+	int r = inode	     ? 0 :
+		*place->name ? tree_lookup(tree, place->dir, bytes_str(place->name), &inode) :
 			       tree_find(tree, BACKEND_ROOT, &inode);
 
 	if (r == 0)
-		*ret_found = (struct found){ tree, inode };
+		*ret_found = (struct found){ tree, inode, place->file };
 	return r;
 }
 
@@ -178,7 +180,7 @@ static int make(const struct access_place *place, const struct tree_new *what,
 	int r = tree_make(tree, &caller, place->dir, bytes_str(place->name), what, &inode);
 
 	if (r == 0)
-		*ret_found = (struct found){ tree, inode };
+		*ret_found = (struct found){ tree, inode, false };
 	return r;
 }
 
@@ -190,20 +192,12 @@ static mode_t masked(mode_t mode)
 	return mode & ~mask;
 }
 
-static int tree_make_dir(const struct access_place *place, mode_t mode)
-{
-	const struct tree_new what = { .mode = S_IFDIR | masked(mode), .will_save = true };
-	_cleanup_(found_done) struct found made = { 0 };
-
-	return make(place, &what, &made);
-}
-
 static int tree_make_special(const struct access_place *place, const struct access_new *what)
 {
 	const struct tree_new wanted = {
 		.mode = S_ISLNK(what->mode) ? what->mode | 0777 : masked(what->mode),
-		.rdev = what->rdev,
-		.target = bytes_str(what->target ? what->target : ""),
+		.target = S_ISLNK(what->mode) ? bytes_str(what->target) : (struct bytes){ 0 },
+		.will_save = S_ISDIR(what->mode),
 	};
 	_cleanup_(found_done) struct found made = { 0 };
 
@@ -239,7 +233,9 @@ static int set_attr(struct tree *tree, struct inode *inode, struct handle *handl
 static int tree_place_set_attr(const struct access_place *place, const struct stat *st,
 			       unsigned mask)
 {
-	return TREE_AT(place, set_attr, NULL, st, mask);
+	struct handle *handle = place->file ? place->file->handle : NULL;
+
+	return TREE_AT(place, set_attr, handle, st, mask);
 }
 
 static int tree_place_list_xattr(const struct access_place *place, struct buf *names)
@@ -357,11 +353,6 @@ static ssize_t tree_write(struct access_file *file, struct bytes data)
 	return handle_write(file->access->tree, file->handle, getpid(), file->offset, data);
 }
 
-static int tree_dress(struct access_file *file, const struct stat *like, unsigned mask)
-{
-	return set_attr(file->access->tree, handle_opened(file->handle), file->handle, like, mask);
-}
-
 static int tree_resize(struct access_file *file, uint64_t size)
 {
 	const struct stat st = { .st_size = (off_t)size };
@@ -372,20 +363,6 @@ static int tree_resize(struct access_file *file, uint64_t size)
 	bool own;
 
 	return tree_set_attr(file->access->tree, handle_opened(file->handle), &set, &now, &own);
-}
-
-static int tree_mark(struct access_file *file, const char *name, struct bytes value)
-{
-	struct inode *inode = handle_opened(file->handle);
-
-	return value.data ? tree_set_xattr(file->access->tree, inode, bytes_str(name), value, 0) :
-			    tree_remove_xattr(file->access->tree, inode, bytes_str(name));
-}
-
-static int tree_tell(struct access_file *file, const char *name, struct buf *value)
-{
-	return tree_get_xattr(file->access->tree, handle_opened(file->handle), bytes_str(name),
-			      value);
 }
 
 static int tree_settle(struct access_file *file, bool sync)
@@ -421,7 +398,6 @@ static const struct access_way way = {
 	.done = tree_done,
 	.stat = tree_place_stat,
 	.list = tree_place_list,
-	.make_dir = tree_make_dir,
 	.remove = tree_remove,
 	.rename = tree_place_rename,
 	.make = tree_make_special,
@@ -441,9 +417,6 @@ static const struct access_way way = {
 	.next = access_tree_next,
 	.write = tree_write,
 	.resize = tree_resize,
-	.dress = tree_dress,
-	.mark = tree_mark,
-	.tell = tree_tell,
 	.finish = tree_finish,
 	.drop = tree_drop,
 };

@@ -20,6 +20,7 @@ struct access_place {
 	const char *name; /* in the path */
 	int fd;		  /* the directory: an open descriptor, or an inode of the tree */
 	struct inode *dir;
+	struct access_file *file; /* or a file that is open: for calls about attributes */
 };
 
 struct access_file {
@@ -53,7 +54,6 @@ struct access_way {
 	int (*stat)(const struct access_place *place, struct stat *ret_stat);
 	int (*list)(const struct access_place *place, bool with_stat, access_entry_fn *fn,
 		    void *arg);
-	int (*make_dir)(const struct access_place *place, mode_t mode);
 	int (*remove)(const struct access_place *place, bool dir);
 	/* Anything but a regular file; see access_make(). */
 	int (*make)(const struct access_place *place, const struct access_new *what);
@@ -89,12 +89,6 @@ struct access_way {
 	int (*next)(struct access_file *file, size_t size, int milliseconds, struct buf *data);
 	/* To this size. */
 	int (*resize)(struct access_file *file, uint64_t size);
-	/* Give it the attributes of another file. */
-	int (*dress)(struct access_file *file, const struct stat *like, unsigned mask);
-	/* Set an attribute, or without data remove it. */
-	int (*mark)(struct access_file *file, const char *name, struct bytes value);
-	/* The value of an attribute, appended. */
-	int (*tell)(struct access_file *file, const char *name, struct buf *value);
 	/* Publish, and sync if that is wanted; an error of either.  Closes in any case. */
 	int (*finish)(struct access_file *file, bool sync);
 	/* Close without publishing what is not published. */

@@ -95,15 +95,11 @@ static int take_text(struct options *options, const struct option_row *row, cons
 static int take_extra(struct options *options, const struct option_row *row, const char *value)
 {
 	struct buf *extra = &options->extra;
-	int r;
 
 	(void)value;
 	if (extra->size)
 		extra->data[extra->size - 1] = ',';
-	r = buf_append_str(extra, row->name);
-	if (r < 0)
-		return r;
-	return buf_append_byte(extra, '\0');
+	return buf_join(extra, bytes_str(row->name), BYTES("\0"));
 }
 
 static int take_privileged(struct options *options, const struct option_row *row, const char *value)

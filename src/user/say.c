@@ -268,13 +268,10 @@ json_t *say_json_name(const char *name, size_t size)
 static size_t shown_size(const char *name)
 {
 	unsigned char first = (unsigned char)*name;
-	size_t size = first < 0x80 ? 1 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
 	bool control =
 		first < ' ' || first == 0x7f || (first == 0xc2 && (unsigned char)name[1] < 0xa0);
 
-	return !control && strnlen(name, size) == size && utf8_valid(bytes_make(name, size)) ?
-		       size :
-		       0;
+	return control ? 0 : utf8_sequence(bytes_make(name, strnlen(name, 4)));
 }
 
 /* $'...', which bash, zsh, ksh and others read. */
