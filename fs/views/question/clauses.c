@@ -26,7 +26,6 @@ struct parsing {
 	struct question *question;
 	struct buf *reason;
 	unsigned seen; /* a bit for each row of the table */
-	uint32_t node; /* of the clause's path */
 };
 
 /* -EINVAL, or -ENOMEM when there is no memory for the sentence. */
@@ -59,6 +58,7 @@ struct clause {
 	bool of_events;	 /* goes with as=events */
 	bool of_version; /* not with as=list: documents have none */
 	int (*take)(struct parsing *parsing, const struct clause *clause, struct bytes value);
+	enum asks_for asks_for;
 	enum side side;
 	size_t at; /* of what it sets in struct question */
 };
@@ -72,23 +72,14 @@ static void *set_by(struct parsing *parsing, const struct clause *clause)
 static void fold(struct bytes value)
 {
 	for (char *at = (char *)value.data; at < value.data + value.size; at++)
-		*at = (char)byte_fold((unsigned char)*at);
+		*at = byte_fold(*at);
 }
 
-static int take_role(struct parsing *parsing, const struct clause *clause, struct bytes value)
+static int take_value(struct parsing *parsing, const struct clause *clause, struct bytes value)
 {
-	fold(value);
-	return filter_shape(parsing->question->filter, SHAPE_ROLE, clause->side, value);
-}
-
-static int take_agent(struct parsing *parsing, const struct clause *clause, struct bytes value)
-{
-	return filter_shape(parsing->question->filter, SHAPE_AGENT, clause->side, value);
-}
-
-static int take_member(struct parsing *parsing, const struct clause *clause, struct bytes value)
-{
-	return filter_member(parsing->question->filter, parsing->node, clause->side, value);
+	if (clause->asks_for == ASKS_ROLE)
+		fold(value);
+	return filter_value(parsing->question->filter, value);
 }
 
 static int take_word(struct parsing *parsing, const struct clause *clause, struct bytes value)
@@ -195,14 +186,15 @@ static int take_version(struct parsing *parsing, const struct clause *clause, st
 /* ---- Clauses ---- */
 
 #define AT(member) .at = offsetof(struct question, member)
+#define LINE(what, of_side) .take = take_value, .asks_for = ASKS_##what, .side = of_side
 
 static const struct clause clauses[] = {
-	{ BYTES("role"), .many = true, .take = take_role },
-	{ BYTES("not-role"), .many = true, .take = take_role, .side = EXCLUDES },
-	{ BYTES("agent"), .many = true, .take = take_agent },
-	{ BYTES("not-agent"), .many = true, .take = take_agent, .side = EXCLUDES },
-	{ BYTES("."), .path = true, .many = true, .take = take_member },
-	{ BYTES("not-."), .path = true, .many = true, .take = take_member, .side = EXCLUDES },
+	{ BYTES("role"), .many = true, LINE(ROLE, INCLUDES) },
+	{ BYTES("not-role"), .many = true, LINE(ROLE, EXCLUDES) },
+	{ BYTES("agent"), .many = true, LINE(AGENT, INCLUDES) },
+	{ BYTES("not-agent"), .many = true, LINE(AGENT, EXCLUDES) },
+	{ BYTES("."), .path = true, .many = true, LINE(MEMBER, INCLUDES) },
+	{ BYTES("not-."), .path = true, .many = true, LINE(MEMBER, EXCLUDES) },
 	{ BYTES("match"), .many = true, .take = take_word },
 	{ BYTES("as"), .of_events = true, .take = take_as },
 	{ BYTES("items"), .take = take_items },
@@ -228,7 +220,7 @@ static const struct clause *clause_of(struct bytes name)
 static int decode(struct parsing *parsing, struct bytes name, const char *what, struct bytes part,
 		  struct bytes *ret_value)
 {
-	struct buf *text = &parsing->question->filter->text;
+	struct buf *text = &parsing->question->filter->decoded;
 	size_t start = text->size;
 
 	if (!part.size)
@@ -241,7 +233,7 @@ static int decode(struct parsing *parsing, struct bytes name, const char *what, 
 	return 0;
 }
 
-/* The node of the members that a clause asks for. */
+/* The keys of the member that a clause asks for. */
 static int take_path(struct parsing *parsing, const struct clause *clause, struct bytes name)
 {
 	struct bytes path =
@@ -249,12 +241,10 @@ static int take_path(struct parsing *parsing, const struct clause *clause, struc
 	struct bytes part, key;
 	int r = 0;
 
-	parsing->node = 0;
 	while (r == 0 && take_part(&path, '.', &part)) {
 		r = decode(parsing, name, "key", part, &key);
 		if (r == 0)
-			r = filter_key(parsing->question->filter, parsing->node, key,
-				       &parsing->node);
+			r = filter_key(parsing->question->filter, key);
 	}
 	return r;
 }
@@ -299,7 +289,9 @@ static int take_clause(struct parsing *parsing, struct bytes text)
 		return refuse(parsing, "%.*s= does not go with as=%s", SHOWN(name),
 			      forms[parsing->question->as].name);
 	parsing->seen |= bit;
-	if (clause->path)
+	if (clause->take == take_value)
+		r = filter_clause(parsing->question->filter, clause->asks_for, clause->side);
+	if (r == 0 && clause->path)
 		r = take_path(parsing, clause, name);
 	return r < 0 ? r : take_values(parsing, clause, name, values);
 }
@@ -433,7 +425,7 @@ bool question_needs_line(const struct question *question)
 {
 	const struct question_filter *filter = question->filter;
 
-	return filter->asks[INCLUDES] || filter->asks[EXCLUDES] || filter->word_count;
+	return filter->wanted_count || filter->word_count;
 }
 
 bool question_only_items(const struct question *question)

@@ -341,10 +341,11 @@ struct bytes role_read(struct bytes word, char lower[static ROLE_MAX])
 
 static void set_role(struct record *record, struct bytes word)
 {
-	if (!word.size || word.size >= ROLE_MAX)
+	if (!word.size)
 		return;
 	record->word = word;
-	record->role = role_read(word, record->lower);
+	if (word.size < ROLE_MAX)
+		record->role = role_read(word, record->lower);
 }
 
 /* An item with nothing but results is a tool's, also if its record names another role. */
@@ -360,7 +361,6 @@ static bool take_results(struct record *record)
 void record_read_any(struct bytes line, struct record *ret)
 {
 	static const char *const places[] = { "message", "payload" };
-	struct bytes word = { 0 };
 
 	*ret = (struct record){ .message = line };
 	for (size_t i = 0; i < ARRAY_SIZE(places); i++) {
@@ -371,9 +371,7 @@ void record_read_any(struct bytes line, struct record *ret)
 		ret->message = message;
 		break;
 	}
-	for (const char *const *path = shape_paths[SHAPE_ROLE]; *path && !word.data; path++)
-		word = look_inside(look_at(line, *path));
-	set_role(ret, word);
+	set_role(ret, shape_find(line, SHAPE_ROLE));
 	take_results(ret);
 }
 

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "fs/views/question/shapes.h"
 
+#include <string.h>
+
+#include "fs/base/look.h"
 #include "backend/base/cleanup.h"
 
 static const char *const role_paths[] = {
@@ -52,18 +55,33 @@ static const struct {
 	{ BYTES("system"), BYTES("developer") }, /* OpenAI chat, since o1 */
 };
 
-struct bytes role_spelling(struct bytes role, unsigned n)
+struct bytes shape_find(struct bytes line, enum shape shape)
 {
-	for (size_t i = 0; i < ARRAY_SIZE(spellings); i++)
-		if (bytes_equal(spellings[i].role, role) && n-- == 0)
-			return spellings[i].spelling;
-	return bytes_make(NULL, 0);
+	const char *const *paths = shape_paths[shape];
+	struct look look = look_into(line);
+	struct bytes key, value, found = { 0 };
+	size_t most = SIZE_MAX;
+
+	while (look.object && look_next(&look, &key, &value))
+		for (size_t i = 0; i < most && paths[i]; i++) {
+			const char *dot = strchrnul(paths[i], '.');
+			struct bytes inside;
+
+			if (!look_says(key, bytes_make(paths[i], (size_t)(dot - paths[i])), false))
+				continue;
+			inside = look_inside(look_at(value, dot + (*dot == '.')));
+			if (inside.data) {
+				found = inside;
+				most = i;
+			}
+		}
+	return found;
 }
 
 struct bytes role_meant(struct bytes word)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(spellings); i++)
-		if (bytes_equal(spellings[i].spelling, word))
+		if (look_says(word, spellings[i].spelling, true))
 			return spellings[i].role;
 	return word;
 }

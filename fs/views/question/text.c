@@ -19,10 +19,8 @@
 /* AgentScope calls the user "user". */
 static struct bytes find_agent(struct bytes line, const struct record *record)
 {
-	struct bytes inside = { 0 };
+	struct bytes inside = shape_find(line, SHAPE_AGENT);
 
-	for (const char *const *path = shape_paths[SHAPE_AGENT]; *path && !inside.data; path++)
-		inside = look_inside(look_at(line, *path));
 	return inside.size == record->role.size &&
 			       (!inside.size ||
 				strncasecmp(inside.data, record->role.data, inside.size) == 0) ?
