@@ -208,3 +208,19 @@ struct bytes look_at(struct bytes value, const char *path)
 	}
 	return value;
 }
+
+void look_first(struct bytes object, const char *const *paths, look_take_fn *take, void *arg)
+{
+	struct look look = look_into(object);
+	struct bytes key, value;
+	size_t most = SIZE_MAX;
+
+	while (look.object && look_next(&look, &key, &value))
+		for (size_t i = 0; i < most && paths[i]; i++) {
+			const char *dot = strchrnul(paths[i], '.');
+
+			if (look_says(key, bytes_make(paths[i], (size_t)(dot - paths[i])), false) &&
+			    take(look_at(value, dot + (*dot == '.')), arg))
+				most = i;
+		}
+}

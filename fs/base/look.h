@@ -44,6 +44,10 @@ bool look_next(struct look *look, struct bytes *ret_key, struct bytes *ret_value
 
 /* The value at a path of keys with '.' between them; no data if missing. */
 struct bytes look_at(struct bytes value, const char *path);
+/* Take the value at the first of these paths that has one which can be taken; NULL ends them.  All
+ * are looked for at once: one that is taken later comes in the place of the one before. */
+typedef bool look_take_fn(struct bytes value, void *arg);
+void look_first(struct bytes object, const char *const *paths, look_take_fn *take, void *arg);
 
 static inline bool look_is(struct bytes value, char first)
 {

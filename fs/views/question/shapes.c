@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "fs/views/question/shapes.h"
 
-#include <string.h>
-
 #include "fs/base/look.h"
 #include "backend/base/cleanup.h"
 
@@ -55,26 +53,18 @@ static const struct {
 	{ BYTES("system"), BYTES("developer") }, /* OpenAI chat, since o1 */
 };
 
+static bool take_string(struct bytes value, void *arg)
+{
+	if (look_is(value, '"'))
+		*(struct bytes *)arg = look_inside(value);
+	return look_is(value, '"');
+}
+
 struct bytes shape_find(struct bytes line, enum shape shape)
 {
-	const char *const *paths = shape_paths[shape];
-	struct look look = look_into(line);
-	struct bytes key, value, found = { 0 };
-	size_t most = SIZE_MAX;
+	struct bytes found = { 0 };
 
-	while (look.object && look_next(&look, &key, &value))
-		for (size_t i = 0; i < most && paths[i]; i++) {
-			const char *dot = strchrnul(paths[i], '.');
-			struct bytes inside;
-
-			if (!look_says(key, bytes_make(paths[i], (size_t)(dot - paths[i])), false))
-				continue;
-			inside = look_inside(look_at(value, dot + (*dot == '.')));
-			if (inside.data) {
-				found = inside;
-				most = i;
-			}
-		}
+	look_first(line, shape_paths[shape], take_string, &found);
 	return found;
 }
 
