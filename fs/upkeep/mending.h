@@ -90,9 +90,6 @@ int mend_is_free(struct mending *mending, struct bytes session, struct bytes key
 /* The kind of a node by its rows. */
 uint32_t mend_guess_kind(struct mending *mending, const struct backend_node *node);
 
-/* Whether a mode is that of a file, and not of a directory. */
-bool mend_has_type(mode_t mode);
-
 /* repair-lost.c: nodes that nothing leads to. */
 
 int mend_session(struct mending *mending, struct backend_node *node);
