@@ -338,9 +338,9 @@ int text_show(struct text_reader *reader, struct bytes line, const struct text_p
 	return put.error;
 }
 
-int text_tame(struct bytes bytes, struct buf *out)
+static int tame(struct bytes bytes, bool html, struct buf *out)
 {
-	struct put put = { .out = out };
+	struct put put = { .out = out, .html = html };
 
 	put_begin(&put, PUT_PLAIN, 0);
 	if (bytes.size)
@@ -348,14 +348,14 @@ int text_tame(struct bytes bytes, struct buf *out)
 	return put.error;
 }
 
+int text_tame(struct bytes bytes, struct buf *out)
+{
+	return tame(bytes, false, out);
+}
+
 int text_html(struct bytes bytes, struct buf *out)
 {
-	struct put put = { .out = out, .html = true };
-
-	put_begin(&put, PUT_PLAIN, 0);
-	if (bytes.size)
-		put_bytes(&put, bytes);
-	return put.error;
+	return tame(bytes, true, out);
 }
 
 int text_fold(struct bytes text, struct buf *out)
