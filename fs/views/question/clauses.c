@@ -7,7 +7,7 @@
 
 #include "fs/views/question/filter.h"
 #include "fs/base/ttl.h"
-#include "fs/views/question/values.h"
+#include "backend/base/moment.h"
 #include "backend/base/cleanup.h"
 
 /* The suffixes of the names of files, and their as=. */
@@ -50,6 +50,41 @@ static bool take_part(struct bytes *rest, char separator, struct bytes *ret_part
 }
 
 /* ---- Values ---- */
+
+/* What is returned is written on success only: the decimal number, or the byte, that a text begins
+ * with; the text is what is behind it then. */
+static bool number_read(struct bytes *text, int64_t *ret_number)
+{
+	uint64_t number;
+
+	if (!number_take(text, INT64_MAX, &number))
+		return false;
+	*ret_number = (int64_t)number;
+	return true;
+}
+
+static bool byte_read(struct bytes *text, char byte)
+{
+	if (!text->size || *text->data != byte)
+		return false;
+	*text = bytes_make(text->data + 1, text->size - 1);
+	return true;
+}
+
+/* A whole text: "2026-01-31", "2026-01-31T18:30", "12h". */
+static bool time_read(struct bytes text, struct question_time *ret_time)
+{
+	int64_t ns;
+
+	if (amount_parse(text, units_of_time, false, &ns) > 0) {
+		*ret_time = (struct question_time){ QUESTION_AGO, ns };
+		return true;
+	}
+	if (!moment_exact(text, &ns))
+		return false;
+	*ret_time = (struct question_time){ QUESTION_AT, ns };
+	return true;
+}
 
 struct clause {
 	struct bytes name; /* or how it begins, for a path of members */
