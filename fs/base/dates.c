@@ -15,20 +15,13 @@ static const int64_t SECOND = 1000000000;
  * CLI, pi, gptme and AgentScope write "timestamp"; sessions in one document have a beginning and a
  * last change; OpenCode has both in an object "time".
  */
-static const struct shape {
-	const char *in; /* member that is an object, or "" */
-	const char *name;
-	bool changed; /* the last change, not the beginning */
-} shapes[] = {
-	{ "", "timestamp", false },   { "", "created_at", false },
-	{ "", "createdAt", false },   { "time", "created", false },
-	{ "", "startTime", false },   { "", "start_time", false },
-	{ "", "created", false },     { "", "time", false },
-	{ "", "ts", false },	      { "message", "timestamp", false },
-	{ "", "updated_at", true },   { "", "updatedAt", true },
-	{ "time", "updated", true },  { "", "lastUpdated", true },
-	{ "", "last_updated", true }, { "", "endTime", true },
-	{ "", "end_time", true },
+static const char *const made_paths[] = {
+	"timestamp", "created_at", "createdAt", "time.created",	     "startTime", "start_time",
+	"created",   "time",	   "ts",	"message.timestamp", NULL,
+};
+static const char *const changed_paths[] = {
+	"updated_at",	"updatedAt", "time.updated", "lastUpdated",
+	"last_updated", "endTime",   "end_time",     NULL,
 };
 
 /* Numbers are seconds, or so many of a smaller unit that they cannot be; smaller ones are counts,
@@ -69,63 +62,25 @@ static int64_t read_text(struct bytes string)
 	return moment_read(text);
 }
 
-struct reading {
-	int64_t found[2]; /* made, changed */
-	size_t rank[2];	  /* of the shape that it was found by */
-};
-
-static void read_shape(struct reading *reading, const char *in, struct bytes name,
-		       struct bytes value)
+static bool take_time(struct bytes value, void *arg)
 {
-	for (size_t i = 0; i < ARRAY_SIZE(shapes); i++) {
-		const struct shape *shape = &shapes[i];
-		const bool known = reading->found[shape->changed] != 0;
-		int64_t time;
+	const int64_t time =
+		look_is(value, '"') ? read_text(look_inside(value)) : read_number(value);
 
-		if (strcmp(shape->in, in) != 0 || !bytes_equal(name, bytes_str(shape->name)) ||
-		    (known && reading->rank[shape->changed] <= i))
-			continue;
-		time = value.size > 2 && *value.data == '"' ?
-			       read_text(bytes_make(value.data + 1, value.size - 2)) :
-			       read_number(value);
-		if (time <= 0)
-			continue;
-		reading->found[shape->changed] = time;
-		reading->rank[shape->changed] = i;
-	}
-}
-
-static const char *object_name(struct bytes name)
-{
-	for (size_t i = 0; i < ARRAY_SIZE(shapes); i++)
-		if (*shapes[i].in && bytes_equal(name, bytes_str(shapes[i].in)))
-			return shapes[i].in;
-	return NULL;
-}
-
-static void read_object(struct reading *reading, const char *in, struct bytes text)
-{
-	struct look look = look_into(text);
-	struct bytes name, value;
-
-	while (look.object && look_next(&look, &name, &value)) {
-		const char *below = *in || !look_is(value, '{') ? NULL : object_name(name);
-
-		if (below)
-			read_object(reading, below, value);
-		else
-			read_shape(reading, in, name, value);
-	}
+	if (time <= 0)
+		return false;
+	*(int64_t *)arg = time;
+	return true;
 }
 
 void dates_read(struct bytes record, int64_t *ret_made, int64_t *ret_changed)
 {
-	struct reading reading = { 0 };
 	const char *end = record.data + record.size, *at = look_blanks(record.data, end);
 
-	read_object(&reading, "", bytes_make(at, (size_t)(end - at)));
-	*ret_made = reading.found[false];
-	*ret_changed = reading.found[true];
+	record = bytes_make(at, (size_t)(end - at));
+	*ret_made = *ret_changed = 0;
+	look_first(record, made_paths, take_time, ret_made);
+	look_first(record, changed_paths, take_time, ret_changed);
 }
 
 int dates_parse(struct bytes value, struct dates *ret_dates)

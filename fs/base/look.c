@@ -88,6 +88,31 @@ size_t look_unescape(const char **at, const char *end, char ret[4])
 	return 1;
 }
 
+bool look_says(struct bytes inside, struct bytes text, bool any_case)
+{
+	const char *at = inside.data, *end;
+	char decoded[4];
+	size_t size;
+
+	if (inside.size < text.size)
+		return false;
+	for (end = at + inside.size; at < end;
+	     text = bytes_make(text.data + size, text.size - size)) {
+		if (*at == '\\') {
+			size = look_unescape(&at, end, decoded);
+		} else {
+			size = 1;
+			*decoded = *at++;
+		}
+		if (size > text.size)
+			return false;
+		for (size_t i = 0; i < size; i++)
+			if ((any_case ? byte_fold(decoded[i]) : decoded[i]) != text.data[i])
+				return false;
+	}
+	return !text.size;
+}
+
 const char *look_container(const char *at, const char *end)
 {
 	size_t depth = 0;
@@ -128,8 +153,7 @@ struct look look_into(struct bytes value)
 	return (struct look){ value.data + 1, value.data + value.size, object };
 }
 
-/* Behind the value that begins here. */
-static const char *value_end(const char *at, const char *end)
+const char *look_behind(const char *at, const char *end)
 {
 	if (*at == '{' || *at == '[')
 		return look_container(at, end);
@@ -158,7 +182,7 @@ bool look_next(struct look *look, struct bytes *ret_key, struct bytes *ret_value
 		if (at == end)
 			return false;
 	}
-	look->at = value_end(at, end);
+	look->at = look_behind(at, end);
 	*ret_value = bytes_make(at, (size_t)(look->at - at));
 	return true;
 }
@@ -169,7 +193,7 @@ static struct bytes member(struct bytes object, struct bytes wanted)
 	struct bytes key, value;
 
 	while (look.object && look_next(&look, &key, &value))
-		if (bytes_equal(key, wanted))
+		if (look_says(key, wanted, false))
 			return value;
 	return bytes_make(NULL, 0);
 }
@@ -183,4 +207,20 @@ struct bytes look_at(struct bytes value, const char *path)
 		path += size + (path[size] == '.');
 	}
 	return value;
+}
+
+void look_first(struct bytes object, const char *const *paths, look_take_fn *take, void *arg)
+{
+	struct look look = look_into(object);
+	struct bytes key, value;
+	size_t most = SIZE_MAX;
+
+	while (look.object && look_next(&look, &key, &value))
+		for (size_t i = 0; i < most && paths[i]; i++) {
+			const char *dot = strchrnul(paths[i], '.');
+
+			if (look_says(key, bytes_make(paths[i], (size_t)(dot - paths[i])), false) &&
+			    take(look_at(value, dot + (*dot == '.')), arg))
+				most = i;
+		}
 }

@@ -13,7 +13,7 @@ bool sound_name(struct bytes name)
 	       !bytes_equal(name, BYTES(".."));
 }
 
-static bool has_type(mode_t mode)
+bool sound_type(mode_t mode)
 {
 	return S_ISREG(mode) || S_ISDIR(mode) || S_ISLNK(mode) || S_ISFIFO(mode) ||
 	       S_ISSOCK(mode) || S_ISCHR(mode) || S_ISBLK(mode);
@@ -27,7 +27,7 @@ const char *sound_node(const struct backend_node *node)
 		return "its number, or that of its entry, is out of range";
 	if (node->kind > BACKEND_HASH)
 		return "it is of an unknown kind";
-	if (!has_type(node->mode))
+	if (!sound_type(node->mode))
 		return "its mode has no type of file";
 	if (node->kind == BACKEND_SESSION && (!S_ISDIR(node->mode) || !node->session.data))
 		return "it is a session that is not a directory or has no id";

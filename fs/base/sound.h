@@ -16,6 +16,8 @@
 /* Whether an entry of a directory can have this name: 1 to 255 bytes without '/' and NUL, and not
  * "."  or "..". */
 bool sound_name(struct bytes name);
+/* Whether a mode has a type of file. */
+bool sound_type(mode_t mode);
 /* What is wrong with a node, as the end of a sentence; NULL when it is sound. */
 const char *sound_node(const struct backend_node *node);
 /* Whether an entry may lead to a node: a directory has one place, and the root has none. */

@@ -94,7 +94,8 @@ static int file_zero(struct tree *tree, struct inode *inode, uint64_t offset, ui
 			offset = MIN(end, (uint64_t)(last + 1) * BACKEND_CHUNK);
 			continue;
 		}
-		r = chunk_overlay(tree, inode->node.ino, chunk, at, bytes_make(zeros, part), batch);
+		r = chunk_overlay(tree, inode->node.ino, chunk, at, bytes_make(zeros, part), 0,
+				  batch);
 		if (r < 0)
 			return r;
 		offset += part;

@@ -179,8 +179,8 @@ int chunk_load(struct view *view, uint64_t ino, int64_t chunk, struct buf *data)
 	return ASK(view, chunk_read, ino, chunk, chunk, keep_chunk, data);
 }
 
-static int overlay(struct tree *tree, uint64_t ino, int64_t chunk, size_t at, struct bytes data,
-		   unsigned flags, struct batch *batch)
+int chunk_overlay(struct tree *tree, uint64_t ino, int64_t chunk, size_t at, struct bytes data,
+		  unsigned flags, struct batch *batch)
 {
 	_cleanup_(buf_done) struct buf merged = { 0 };
 	_cleanup_(view_end) struct view view = { 0 };
@@ -198,12 +198,6 @@ static int overlay(struct tree *tree, uint64_t ino, int64_t chunk, size_t at, st
 	return batch->error;
 }
 
-int chunk_overlay(struct tree *tree, uint64_t ino, int64_t chunk, size_t at, struct bytes data,
-		  struct batch *batch)
-{
-	return overlay(tree, ino, chunk, at, data, 0, batch);
-}
-
 static int file_write_batch(struct tree *tree, struct inode *inode, uint64_t offset,
 			    struct bytes data, struct batch *batch)
 {
@@ -219,7 +213,7 @@ static int file_write_batch(struct tree *tree, struct inode *inode, uint64_t off
 		if (whole)
 			batch_chunk_put(batch, inode->node.ino, chunk, here);
 		else
-			r = chunk_overlay(tree, inode->node.ino, chunk, at, here, batch);
+			r = chunk_overlay(tree, inode->node.ino, chunk, at, here, 0, batch);
 		if (r < 0)
 			return r;
 		offset += part;
@@ -318,9 +312,9 @@ static int buffered_emit(struct tree *tree, const struct inode *inode, struct ba
 	if (!buffered->to)
 		return 0;
 	if (backend_is_shared(tree->backend))
-		return overlay(tree, inode->node.ino, buffered->chunk, from,
-			       bytes_make(buffered->data + from, buffered->to - from),
-			       BACKEND_ANYWAY, batch);
+		return chunk_overlay(tree, inode->node.ino, buffered->chunk, from,
+				     bytes_make(buffered->data + from, buffered->to - from),
+				     BACKEND_ANYWAY, batch);
 	batch_chunk_put(batch, inode->node.ino, buffered->chunk, buffered_bytes(buffered));
 	return batch->error;
 }

@@ -17,7 +17,7 @@ struct span span_of(uint64_t offset, uint64_t end);
 int chunk_load(struct view *view, uint64_t ino, int64_t chunk, struct buf *data);
 /* An operation that lays bytes over a chunk's present content. */
 int chunk_overlay(struct tree *tree, uint64_t ino, int64_t chunk, size_t at, struct bytes data,
-		  struct batch *batch);
+		  unsigned flags, struct batch *batch);
 /* How many bytes the store has in a span. */
 int stored_now(struct tree *tree, uint64_t ino, struct span span, uint64_t *ret_stored);
 /* Commit changes of the chunks of a span, and the node.  The stored bytes of a file with holes are

@@ -272,19 +272,17 @@ static const struct backend_feed *notes_judge(const struct file_notes *notes, bo
 /* A path from the store, as events show it, name by name. */
 static int show_path(struct bytes path, struct buf *buf, struct bytes *ret_path)
 {
+	bool more = path.data;
+	struct bytes name;
 	int r = 0;
 
 	if (!path.data)
 		return 0;
-	while (r == 0 && path.size) {
-		const char *slash = memchr(path.data, '/', path.size);
-		size_t size = slash ? (size_t)(slash - path.data) : path.size;
-
-		r = following_text(bytes_make(path.data, size), buf);
-		if (r == 0 && slash)
+	while (r == 0 && more) {
+		more = names_cut(&path, &name);
+		r = following_text(name, buf);
+		if (r == 0 && more)
 			r = buf_append_byte(buf, '/');
-		size += slash != NULL;
-		path = bytes_make(path.data + size, path.size - size);
 	}
 	if (r == 0)
 		*ret_path = composing_text(buf);

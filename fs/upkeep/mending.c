@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
 #include <errno.h>
+#include <search.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -65,50 +66,31 @@ void mend_put_entry(struct mending *mending, uint64_t parent, uint64_t id, struc
 	batch_entry_put(&mending->batch, parent, id, batch_keep(&mending->batch, name), ino);
 }
 
-static struct seen *seen_slot(struct mending *mending, uint64_t ino)
+static int by_ino(const void *a, const void *b)
 {
-	size_t at = (ino * 0x9e3779b97f4a7c15u >> 20) & (mending->seen_size - 1);
+	const struct seen *x = a, *y = b;
 
-	while (mending->seen[at].ino && mending->seen[at].ino != ino)
-		at = (at + 1) & (mending->seen_size - 1);
-	return &mending->seen[at];
-}
-
-int seen_grow(struct mending *mending)
-{
-	struct seen *old = mending->seen;
-	size_t size = mending->seen_size;
-
-	mending->seen = calloc(size ? size * 2 : 1024, sizeof(*old));
-	if (!mending->seen) {
-		mending->seen = old;
-		return -ENOMEM;
-	}
-	mending->seen_size = size ? size * 2 : 1024;
-	for (size_t i = 0; i < size; i++)
-		if (old[i].ino)
-			*seen_slot(mending, old[i].ino) = old[i];
-	free(old);
-	return 0;
+	return (x->ino > y->ino) - (x->ino < y->ino);
 }
 
 struct seen *seen_get(struct mending *mending, uint64_t ino)
 {
-	struct seen *seen;
+	struct seen *seen = calloc(1, sizeof(*seen)), **found = NULL;
 
-	if (mending->seen_count * 2 >= mending->seen_size && seen_grow(mending) < 0)
-		return NULL;
-	seen = seen_slot(mending, ino);
-	if (!seen->ino) {
-		*seen = (struct seen){ .ino = ino };
-		mending->seen_count++;
+	if (seen) {
+		seen->ino = ino;
+		found = tsearch(seen, &mending->seen, by_ino);
 	}
-	return seen;
+	if (!found || *found != seen)
+		free(seen);
+	return found ? *found : NULL;
 }
 
 bool was_seen(struct mending *mending, uint64_t ino)
 {
-	return ino == BACKEND_ROOT || ino == BACKEND_TRASH || seen_slot(mending, ino)->names > 0;
+	struct seen **found = tfind(&(struct seen){ .ino = ino }, &mending->seen, by_ino);
+
+	return ino == BACKEND_ROOT || ino == BACKEND_TRASH || (found && (*found)->names > 0);
 }
 
 int mend_see(struct mending *mending, uint64_t parent, uint64_t entry,

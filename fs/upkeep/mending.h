@@ -39,9 +39,7 @@ struct mending {
 	bool moving;	 /* not all files are placed by it yet (fs/upkeep/relayout.c) */
 	struct view view;
 	struct batch batch;
-	struct seen *seen; /* by ino, a table of size slots */
-	size_t seen_size;
-	size_t seen_count;
+	void *seen; /* a tree of struct seen, by ino (tsearch(3)) */
 	struct place_dir *todo;
 	uint64_t last_ino;
 	uint64_t last_entry;
@@ -61,7 +59,6 @@ int mend_commit_some(struct mending *mending);
 void mend_put_node(struct mending *mending, const struct backend_node *node);
 void mend_put_entry(struct mending *mending, uint64_t parent, uint64_t id, struct bytes name,
 		    uint64_t ino);
-int seen_grow(struct mending *mending);
 /* NULL when there is no memory. */
 struct seen *seen_get(struct mending *mending, uint64_t ino);
 bool was_seen(struct mending *mending, uint64_t ino);
@@ -89,9 +86,6 @@ int mend_walk(struct mending *mending);
 int mend_is_free(struct mending *mending, struct bytes session, struct bytes key, uint64_t except);
 /* The kind of a node by its rows. */
 uint32_t mend_guess_kind(struct mending *mending, const struct backend_node *node);
-
-/* Whether a mode is that of a file, and not of a directory. */
-bool mend_has_type(mode_t mode);
 
 /* repair-lost.c: nodes that nothing leads to. */
 

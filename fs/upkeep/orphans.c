@@ -8,16 +8,15 @@
  */
 
 #include <errno.h>
-#include <stdlib.h>
 
 #include "fs/base/batch.h"
+#include "fs/base/entries.h"
 #include "fs/inode/commit.h"
 #include "fs/inode/inodes.h"
 #include "fs/inode/shed.h"
 #include "fs/inode/trashed.h"
 #include "fs/tree/tree.h"
 #include "fs/upkeep/upkeep.h"
-#include "backend/base/array.h"
 #include "backend/base/log.h"
 
 /* Longer than any mount that is not stopped leaves a ghost. */
@@ -25,22 +24,15 @@ static const int64_t GHOST_NS = INT64_C(10000000000);
 
 struct orphans {
 	struct tree *tree;
-	struct backend_node *node; /* as an ordinary one if its rows are another file's */
-	size_t count;
-	size_t room;
-	struct backend_node *theirs; /* those of which other programs have changed the rows */
-	size_t theirs_count;
+	struct entries nodes;  /* as ordinary ones if their rows are another file's */
+	struct entries theirs; /* those of which other programs have changed the rows */
 	bool shared;
 };
 
 static void orphans_done(struct orphans *orphans)
 {
-	for (size_t i = 0; i < orphans->count; i++)
-		backend_node_done(&orphans->node[i]);
-	free(orphans->node);
-	for (size_t i = 0; i < orphans->theirs_count; i++)
-		backend_node_done(&orphans->theirs[i]);
-	free(orphans->theirs);
+	entries_done(&orphans->nodes);
+	entries_done(&orphans->theirs);
 }
 
 /* Whether other programs have changed the rows since. */
@@ -58,26 +50,18 @@ static int keep_orphan(void *arg, const struct backend_node *node)
 	struct orphans *orphans = arg;
 
 	/* The root has no name to lose: a number of links that says so is wrong. */
-	if (node->ino == BACKEND_ROOT)
-		return 0;
-	if (ARRAY_ROOM(orphans->node, orphans->count, orphans->room) < 0 ||
-	    backend_node_copy(node, &orphans->node[orphans->count]) < 0)
-		return -ENOMEM;
-	orphans->count++;
-	return 0;
+	return node->ino == BACKEND_ROOT ? 0 : entries_add(&orphans->nodes, NULL, node);
 }
 
 /* A ghost that was not ended still has its rows, unless another file has got its key, or another
  * program has changed them since. */
 static int take_rows(struct view *view, struct orphans *orphans)
 {
+	struct entries *nodes = &orphans->nodes;
 	int r = 0;
 
-	orphans->theirs = calloc(orphans->count + 1, sizeof(*orphans->theirs));
-	if (!orphans->theirs)
-		return -ENOMEM;
-	for (size_t i = 0; r == 0 && i < orphans->count; i++) {
-		struct backend_node *node = &orphans->node[i], other;
+	for (size_t i = 0; r == 0 && i < nodes->count; i++) {
+		struct backend_node *node = &nodes->item[i].node, other;
 
 		if (!kind_is_state(node->kind) || !node->key.data)
 			continue;
@@ -91,10 +75,9 @@ static int take_rows(struct view *view, struct orphans *orphans)
 		if (r == -ENOENT)
 			r = is_theirs(view, node);
 		if (r > 0) {
-			orphans->theirs[orphans->theirs_count++] = *node;
-			*node = orphans->node[--orphans->count];
-			i--;
-			r = 0;
+			r = entries_add(&orphans->theirs, NULL, node);
+			entry_done(&nodes->item[i]);
+			nodes->item[i--] = nodes->item[--nodes->count];
 		}
 	}
 	return r;
@@ -106,8 +89,8 @@ static int keep_theirs(struct tree *tree, struct view *view, struct orphans *orp
 	struct inode *inode;
 	int r = 0;
 
-	for (size_t i = 0; r == 0 && i < orphans->theirs_count; i++) {
-		r = inode_of_node(tree, view, &orphans->theirs[i], &inode);
+	for (size_t i = 0; r == 0 && i < orphans->theirs.count; i++) {
+		r = inode_of_node(tree, view, &orphans->theirs.item[i].node, &inode);
 		if (r == 0)
 			r = ghost_add(tree, inode, BACKEND_TRASH);
 		if (r == 0)
@@ -137,8 +120,8 @@ static int delete_together(struct tree *tree, struct view *view, const struct or
 	_cleanup_(batch_done) struct batch batch = { 0 };
 	int r = 0;
 
-	for (size_t i = 0; r == 0 && i < orphans->count; i++) {
-		const struct backend_node *node = &orphans->node[i];
+	for (size_t i = 0; r == 0 && i < orphans->nodes.count; i++) {
+		const struct backend_node *node = &orphans->nodes.item[i].node;
 		struct bytes path = node_trash_path(tree, node);
 
 		if (orphans->shared)
@@ -154,9 +137,10 @@ static int delete_together(struct tree *tree, struct view *view, const struct or
 }
 
 /* On a full disk: one by one, and what is large in parts. */
-static int end_one(struct tree *tree, struct backend_node *node, bool shared)
+static int end_one(struct tree *tree, struct entry_copy *item, bool shared)
 {
-	const struct orphans one = { .node = node, .count = 1, .shared = shared };
+	const struct orphans one = { .nodes = { .item = item, .count = 1 }, .shared = shared };
+	struct backend_node *node = &item->node;
 	_cleanup_(view_end) struct view view = { 0 };
 	int r = node_trash_path(tree, node).data ? view_begin(tree, BACKEND_ANYWAY, &view) :
 						   -ENOSPC;
@@ -172,15 +156,16 @@ static int end_one(struct tree *tree, struct backend_node *node, bool shared)
 
 static void end_each(struct tree *tree, const struct orphans *orphans)
 {
-	for (size_t i = 0; i < orphans->count; i++) {
-		int r = end_one(tree, &orphans->node[i], orphans->shared);
+	for (size_t i = 0; i < orphans->nodes.count; i++) {
+		struct entry_copy *item = &orphans->nodes.item[i];
+		int r = end_one(tree, item, orphans->shared);
 
 		if (is_for_later(r))
 			tree->has_orphans = true;
 		else if (r < 0)
 			log_warning("inode %llu is unlinked, but cannot be deleted (%s); the next "
 				    "mount tries again",
-				    (unsigned long long)orphans->node[i].ino, strerror(-r));
+				    (unsigned long long)item->node.ino, strerror(-r));
 	}
 }
 
@@ -214,7 +199,7 @@ static int delete_orphans(struct tree *tree, bool opening, bool shared)
 		r = take_rows(&view, &orphans);
 	if (r == 0 && opening)
 		r = keep_theirs(tree, &view, &orphans);
-	else if (orphans.theirs_count)
+	else if (orphans.theirs.count)
 		tree->has_orphans = true; /* they go when the rows have another file */
 	if (r < 0)
 		return r == -EROFS ? 0 : r;

@@ -11,6 +11,7 @@
 #include "fs/base/entries.h"
 #include "fs/base/layout.h"
 #include "fs/base/names.h"
+#include "fs/base/sound.h"
 #include "fs/content/content.h"
 #include "fs/inode/inodes.h"
 #include "fs/upkeep/mending.h"
@@ -336,7 +337,7 @@ int mend_file(struct mending *mending, struct backend_node *node)
 	}
 	node->kind = BACKEND_ORDINARY;
 	node->session = node->key = none;
-	if (!mend_has_type(node->mode))
+	if (!sound_type(node->mode))
 		node->mode = (node->mode & 0777) | S_IFREG;
 	snprintf(name, sizeof(name), "recovered-%" PRIu64, node->ino);
 	mend_report(mending, "a file that has lost its name or its directory is now /%s", name);

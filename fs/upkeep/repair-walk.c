@@ -177,12 +177,6 @@ static int take_state(struct mending *mending, const struct place_dir *dir,
 	return mend_commit(mending);
 }
 
-bool mend_has_type(mode_t mode)
-{
-	return S_ISREG(mode) || S_ISLNK(mode) || S_ISFIFO(mode) || S_ISSOCK(mode) ||
-	       S_ISCHR(mode) || S_ISBLK(mode);
-}
-
 static int take_ordinary(struct mending *mending, const struct place_dir *dir,
 			 const struct entry_copy *found)
 {
@@ -191,10 +185,10 @@ static int take_ordinary(struct mending *mending, const struct place_dir *dir,
 	/* It had another name or another kind. */
 	if (kind_is_state(node.kind) && node.key.data)
 		return drop_entry(mending, dir, found->id);
-	if (node.kind != BACKEND_ORDINARY || !mend_has_type(node.mode)) {
+	if (node.kind != BACKEND_ORDINARY || !sound_type(node.mode)) {
 		node.kind = BACKEND_ORDINARY;
 		node.session = node.key = (struct bytes){ 0 };
-		if (!mend_has_type(node.mode))
+		if (!sound_type(node.mode))
 			node.mode = (node.mode & 0777) | (node.target.data ? S_IFLNK : S_IFREG);
 		mend_put_node(mending, &node);
 	}

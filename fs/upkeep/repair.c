@@ -11,6 +11,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <search.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -103,8 +104,6 @@ static int mend(struct mending *mending)
 		r = mending->backend->ops->last_ids(mending->backend, mending->view.snapshot,
 						    &mending->last_ino, &mending->last_entry);
 	if (r == 0)
-		r = seen_grow(mending);
-	if (r == 0)
 		r = mend_walk_outside(mending, BACKEND_ROOT, NULL, (struct bytes){ 0 });
 	if (r == 0)
 		r = mend_walk(mending);
@@ -133,7 +132,7 @@ static int mend(struct mending *mending)
 		place_dir_free(dir);
 	}
 	batch_done(&mending->batch);
-	free(mending->seen);
+	tdestroy(mending->seen, free);
 	return r;
 }
 

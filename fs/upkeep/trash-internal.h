@@ -42,5 +42,14 @@ int path_parent(struct tree *tree, struct view *view, struct bytes path, struct 
  * it has in use, or until this time: then it is -EBUSY. */
 int64_t uses_wait_until(const struct tree *tree);
 bool uses_wait(struct tree *tree, int64_t until, int *r);
+#define TRASH_RETRY(tree, call)                                                                    \
+	({                                                                                         \
+		const int64_t until_ = uses_wait_until(tree);                                      \
+		int tried_;                                                                        \
+		do                                                                                 \
+			tried_ = TREE_RETRY(tree, call);                                           \
+		while (uses_wait(tree, until_, &tried_));                                          \
+		tried_;                                                                            \
+	})
 
 #endif

@@ -345,18 +345,6 @@ static int undo_once(struct tree *tree, struct group *group, struct buf *missing
 	return 0;
 }
 
-static int undo_waiting(struct tree *tree, struct group *group, struct buf *missing,
-			struct notes *notes)
-{
-	int64_t until = uses_wait_until(tree);
-	int r;
-
-	do
-		r = TREE_RETRY(tree, undo_once(tree, group, missing, notes));
-	while (uses_wait(tree, until, &r));
-	return r;
-}
-
 int tree_trash_undo(struct tree *tree, uint64_t id)
 {
 	_cleanup_(buf_done) struct buf missing = { 0 };
@@ -368,7 +356,7 @@ int tree_trash_undo(struct tree *tree, uint64_t id)
 		return -EROFS;
 	pthread_mutex_lock(&tree->upkeep->trash_lock);
 	tree->trashed.returning = true;
-	while ((r = undo_waiting(tree, &group, &missing, &notes)) == -ENOTDIR) {
+	while ((r = TRASH_RETRY(tree, undo_once(tree, &group, &missing, &notes))) == -ENOTDIR) {
 		struct bytes path = buf_bytes(&missing), name;
 		struct inode *dir;
 

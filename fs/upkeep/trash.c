@@ -407,16 +407,12 @@ bool uses_wait(struct tree *tree, int64_t until, int *r)
 int tree_trash(struct tree *tree, struct bytes name, int64_t since, int64_t grace)
 {
 	struct notes notes = { 0 };
-	int64_t limit;
 	int r;
 
 	if (tree->options.read_only)
 		return -EROFS;
 	pthread_mutex_lock(&tree->upkeep->trash_lock);
-	limit = uses_wait_until(tree);
-	do
-		r = TREE_RETRY(tree, trash_once(tree, name, since, grace, &notes));
-	while (uses_wait(tree, limit, &r));
+	r = TRASH_RETRY(tree, trash_once(tree, name, since, grace, &notes));
 	pthread_mutex_unlock(&tree->upkeep->trash_lock);
 	notes_send(&notes, tree, NOTIFY_LATER);
 	return r;

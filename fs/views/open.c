@@ -62,7 +62,7 @@ static int reading_alone(struct tree *tree, struct inode *inode, pid_t pid)
 	struct window *window = inode->window;
 	bool open;
 
-	window_hide(tree, window);
+	window_hide(tree, inode);
 	pthread_mutex_lock(&window->lock);
 	open = window->open;
 	pthread_mutex_unlock(&window->lock);
@@ -144,7 +144,7 @@ static int open_saving(struct tree *tree, struct through *through, int flags, pi
 	if (!joins)
 		r = judge_version(tree, window);
 	if (r == 0)
-		window_hide(tree, window);
+		window_hide(tree, inode);
 	if (r == 0 && !cuts) {
 		r = reading_begin(tree, inode, joins);
 		through->reads = r == 0;

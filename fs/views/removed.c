@@ -86,16 +86,22 @@ static bool was_removed_since(const struct removed *removed, const struct trash_
 	       (node->btime <= removed->time || node->key.data);
 }
 
-static int match(void *arg, const struct backend_entry *entry, const struct backend_node *node)
+/* Of the whole of its path only the last name stays. */
+static int keep_removed(void *arg, const struct backend_entry *entry,
+			const struct backend_node *node)
 {
 	struct removed *removed = arg;
 	struct trash_item item;
 	struct bytes name;
 
+	if (entry->id > removed->end)
+		return 1;
 	if (!trash_parse(entry, node, &item) || !was_removed_since(removed, &item, node) ||
-	    !lies_in(removed, item.name, &name) || !bytes_equal(name, removed->name))
+	    !lies_in(removed, item.name, &name) || name.size > NAME_LIMIT ||
+	    (removed->name.data && !bytes_equal(name, removed->name)))
 		return 0;
-	return entries_add(&removed->entries, entry, node);
+	return entries_add(&removed->entries,
+			   &(struct backend_entry){ .id = entry->id, .name = name }, node);
 }
 
 static int was_then(const struct removed *removed, struct view *view,
@@ -113,7 +119,7 @@ static int was_then(const struct removed *removed, struct view *view,
 static int find_then(struct removed *removed, struct view *view)
 {
 	bool was = false;
-	int r = ASK(view, entry_list, BACKEND_TRASH, 0, match, removed);
+	int r = ASK(view, entry_list, BACKEND_TRASH, 0, keep_removed, removed);
 
 	for (size_t i = 0; r == 0 && !was && i < removed->entries.count; i++) {
 		const struct backend_node *node = &removed->entries.item[i].node;
@@ -146,6 +152,7 @@ int removed_lookup(struct tree *tree, const struct inode *dir, struct window_wan
 	_cleanup_(removed_done) struct removed removed = {
 		.tree = tree,
 		.name = wanted->name,
+		.end = UINT64_MAX,
 		.time = question_moment(question->at, time_now(), INT64_MAX),
 	};
 	_cleanup_(view_end) struct view view = { 0 };
@@ -167,22 +174,6 @@ int removed_lookup(struct tree *tree, const struct inode *dir, struct window_wan
 	if (*ret_kind == BACKEND_ORDINARY)
 		*ret_kind = REMOVED_PLAIN;
 	return inode_get(tree, &view, removed.node.ino, &wanted->of);
-}
-
-static int keep_removed(void *arg, const struct backend_entry *entry,
-			const struct backend_node *node)
-{
-	struct removed *removed = arg;
-	struct trash_item item;
-	struct bytes name;
-
-	if (entry->id > removed->end)
-		return 1;
-	if (!trash_parse(entry, node, &item) || !was_removed_since(removed, &item, node) ||
-	    !lies_in(removed, item.name, &name) || name.size > NAME_LIMIT)
-		return 0;
-	return entries_add(&removed->entries,
-			   &(struct backend_entry){ .id = entry->id, .name = name }, node);
 }
 
 /* In a directory that was removed as a whole, names are what they were. */

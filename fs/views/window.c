@@ -8,6 +8,7 @@
 
 #include "fs/inode/inodes.h"
 #include "fs/views/past.h"
+#include "backend/base/chain.h"
 
 bool inode_is_window(const struct inode *inode)
 {
@@ -83,14 +84,12 @@ static void queue_enter(struct tree *tree, struct inode *inode)
 	tree->windows.count++;
 }
 
-static void queue_leave(struct tree *tree, struct window *window)
+static void queue_leave(struct tree *tree, struct inode *inode)
 {
-	*window->newer_link = window->newer;
-	if (window->newer)
-		window->newer->window->newer_link = window->newer_link;
-	else
-		tree->windows.end = window->newer_link;
-	window->newer_link = NULL;
+	if (!inode->window->newer)
+		tree->windows.end = inode->window->newer_link;
+	CHAIN_LEAVE(inode, window->newer, window->newer_link);
+	inode->window->newer_link = NULL;
 	tree->windows.count--;
 }
 
@@ -99,7 +98,7 @@ static void used(struct tree *tree, struct inode *inode)
 {
 	if (!inode->window->newer_link)
 		return;
-	queue_leave(tree, inode->window);
+	queue_leave(tree, inode);
 	queue_enter(tree, inode);
 }
 
@@ -133,30 +132,25 @@ struct inode *window_find(struct tree *tree, const struct window_wanted *wanted)
 }
 
 /* Under tree.table_lock. */
-static void window_leave(struct window *window)
+static void window_leave(struct inode *inode)
 {
-	if (!window->link)
-		return;
-	*window->link = window->next;
-	if (window->next)
-		window->next->window->link = window->link;
-	window->link = NULL;
+	if (inode->window->link)
+		CHAIN_LEAVE(inode, window->next, window->link);
+	inode->window->link = NULL;
 }
 
-void window_hide(struct tree *tree, struct window *window)
+void window_hide(struct tree *tree, struct inode *inode)
 {
 	WITH_MUTEX(&tree->table_lock);
 
-	window_leave(window);
+	window_leave(inode);
 }
 
 void window_unlink(struct tree *tree, struct inode *inode)
 {
-	struct window *window = inode->window;
-
-	window_leave(window);
-	if (window->newer_link)
-		queue_leave(tree, window);
+	window_leave(inode);
+	if (inode->window->newer_link)
+		queue_leave(tree, inode);
 }
 
 bool window_outlived(struct tree *tree, uint64_t *ret_parent, char **ret_name)
@@ -166,7 +160,7 @@ bool window_outlived(struct tree *tree, uint64_t *ret_parent, char **ret_name)
 	WITH_MUTEX(&tree->table_lock);
 	if (tree->windows.count > WINDOWS_MOST) {
 		window = tree->windows.first->window;
-		queue_leave(tree, window);
+		queue_leave(tree, tree->windows.first);
 		*ret_parent = window->parent;
 		*ret_name = window->name;
 		window->name = NULL;
@@ -268,13 +262,9 @@ int window_new(struct tree *tree, const struct window_wanted *wanted, struct ino
 	inode_enter(tree, *ret_inode);
 	WITH_MUTEX(&tree->table_lock);
 	if (!is_alone(wanted)) {
-		struct window *window = (*ret_inode)->window;
+		struct inode **slot = slot_of(tree, wanted->of, wanted->asked, wanted->rows.end);
 
-		window->link = slot_of(tree, window->of, window->asked, window->rows.end);
-		window->next = *window->link;
-		if (window->next)
-			window->next->window->link = &window->next;
-		*window->link = *ret_inode;
+		CHAIN_ENTER(*slot, *ret_inode, window->next, window->link);
 	}
 	queue_enter(tree, *ret_inode);
 	return 0;

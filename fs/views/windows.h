@@ -22,7 +22,7 @@ void window_used(struct tree *tree, struct inode *inode);
 /* The root is shown through a question (tree.shown); before anything is served. */
 int window_of_root(struct tree *tree, struct asked *asked);
 /* Hide it from lookups.  No lock is needed. */
-void window_hide(struct tree *tree, struct window *window);
+void window_hide(struct tree *tree, struct inode *inode);
 /* When there are too many windows, the one that was not used for the longest time, once: its
  * directory and its name, which the caller frees, for the kernel to forget it. */
 bool window_outlived(struct tree *tree, uint64_t *ret_parent, char **ret_name);

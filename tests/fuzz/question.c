@@ -402,19 +402,10 @@ static bool made_by(struct bytes line, enum shape shape, struct buf *ret)
 
 static bool is_role(struct bytes role, struct buf *wanted)
 {
-	struct bytes spelling;
-
-	if (same_in_any_case(role, buf_bytes(wanted)))
-		return true;
-	for (size_t i = 0; i < wanted->size; i++)
-		wanted->data[i] = small(wanted->data[i]);
-	for (unsigned n = 0;; n++) {
-		spelling = role_spelling(buf_bytes(wanted), n);
-		if (!spelling.data)
-			return false;
-		if (same_in_any_case(role, spelling))
-			return true;
-	}
+	/* A backslash would begin an escape, and no word has one. */
+	return same_in_any_case(role, buf_bytes(wanted)) ||
+	       (role.size && !memchr(role.data, '\\', role.size) &&
+		same_in_any_case(role_meant(role), buf_bytes(wanted)));
 }
 
 static bool value_fits(struct bytes line, struct bytes name, struct bytes value)

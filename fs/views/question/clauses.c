@@ -7,7 +7,7 @@
 
 #include "fs/views/question/filter.h"
 #include "fs/base/ttl.h"
-#include "fs/views/question/values.h"
+#include "backend/base/moment.h"
 #include "backend/base/cleanup.h"
 
 /* The suffixes of the names of files, and their as=. */
@@ -26,7 +26,6 @@ struct parsing {
 	struct question *question;
 	struct buf *reason;
 	unsigned seen; /* a bit for each row of the table */
-	uint32_t node; /* of the clause's path */
 };
 
 /* -EINVAL, or -ENOMEM when there is no memory for the sentence. */
@@ -52,6 +51,41 @@ static bool take_part(struct bytes *rest, char separator, struct bytes *ret_part
 
 /* ---- Values ---- */
 
+/* What is returned is written on success only: the decimal number, or the byte, that a text begins
+ * with; the text is what is behind it then. */
+static bool number_read(struct bytes *text, int64_t *ret_number)
+{
+	uint64_t number;
+
+	if (!number_take(text, INT64_MAX, &number))
+		return false;
+	*ret_number = (int64_t)number;
+	return true;
+}
+
+static bool byte_read(struct bytes *text, char byte)
+{
+	if (!text->size || *text->data != byte)
+		return false;
+	*text = bytes_make(text->data + 1, text->size - 1);
+	return true;
+}
+
+/* A whole text: "2026-01-31", "2026-01-31T18:30", "12h". */
+static bool time_read(struct bytes text, struct question_time *ret_time)
+{
+	int64_t ns;
+
+	if (amount_parse(text, units_of_time, false, &ns) > 0) {
+		*ret_time = (struct question_time){ QUESTION_AGO, ns };
+		return true;
+	}
+	if (!moment_exact(text, &ns))
+		return false;
+	*ret_time = (struct question_time){ QUESTION_AT, ns };
+	return true;
+}
+
 struct clause {
 	struct bytes name; /* or how it begins, for a path of members */
 	bool path;
@@ -59,6 +93,7 @@ struct clause {
 	bool of_events;	 /* goes with as=events */
 	bool of_version; /* not with as=list: documents have none */
 	int (*take)(struct parsing *parsing, const struct clause *clause, struct bytes value);
+	enum asks_for asks_for;
 	enum side side;
 	size_t at; /* of what it sets in struct question */
 };
@@ -72,23 +107,14 @@ static void *set_by(struct parsing *parsing, const struct clause *clause)
 static void fold(struct bytes value)
 {
 	for (char *at = (char *)value.data; at < value.data + value.size; at++)
-		*at = (char)byte_fold((unsigned char)*at);
+		*at = byte_fold(*at);
 }
 
-static int take_role(struct parsing *parsing, const struct clause *clause, struct bytes value)
+static int take_value(struct parsing *parsing, const struct clause *clause, struct bytes value)
 {
-	fold(value);
-	return filter_shape(parsing->question->filter, SHAPE_ROLE, clause->side, value);
-}
-
-static int take_agent(struct parsing *parsing, const struct clause *clause, struct bytes value)
-{
-	return filter_shape(parsing->question->filter, SHAPE_AGENT, clause->side, value);
-}
-
-static int take_member(struct parsing *parsing, const struct clause *clause, struct bytes value)
-{
-	return filter_member(parsing->question->filter, parsing->node, clause->side, value);
+	if (clause->asks_for == ASKS_ROLE)
+		fold(value);
+	return filter_value(parsing->question->filter, value);
 }
 
 static int take_word(struct parsing *parsing, const struct clause *clause, struct bytes value)
@@ -195,14 +221,15 @@ static int take_version(struct parsing *parsing, const struct clause *clause, st
 /* ---- Clauses ---- */
 
 #define AT(member) .at = offsetof(struct question, member)
+#define LINE(what, of_side) .take = take_value, .asks_for = ASKS_##what, .side = of_side
 
 static const struct clause clauses[] = {
-	{ BYTES("role"), .many = true, .take = take_role },
-	{ BYTES("not-role"), .many = true, .take = take_role, .side = EXCLUDES },
-	{ BYTES("agent"), .many = true, .take = take_agent },
-	{ BYTES("not-agent"), .many = true, .take = take_agent, .side = EXCLUDES },
-	{ BYTES("."), .path = true, .many = true, .take = take_member },
-	{ BYTES("not-."), .path = true, .many = true, .take = take_member, .side = EXCLUDES },
+	{ BYTES("role"), .many = true, LINE(ROLE, INCLUDES) },
+	{ BYTES("not-role"), .many = true, LINE(ROLE, EXCLUDES) },
+	{ BYTES("agent"), .many = true, LINE(AGENT, INCLUDES) },
+	{ BYTES("not-agent"), .many = true, LINE(AGENT, EXCLUDES) },
+	{ BYTES("."), .path = true, .many = true, LINE(MEMBER, INCLUDES) },
+	{ BYTES("not-."), .path = true, .many = true, LINE(MEMBER, EXCLUDES) },
 	{ BYTES("match"), .many = true, .take = take_word },
 	{ BYTES("as"), .of_events = true, .take = take_as },
 	{ BYTES("items"), .take = take_items },
@@ -228,7 +255,7 @@ static const struct clause *clause_of(struct bytes name)
 static int decode(struct parsing *parsing, struct bytes name, const char *what, struct bytes part,
 		  struct bytes *ret_value)
 {
-	struct buf *text = &parsing->question->filter->text;
+	struct buf *text = &parsing->question->filter->decoded;
 	size_t start = text->size;
 
 	if (!part.size)
@@ -241,7 +268,7 @@ static int decode(struct parsing *parsing, struct bytes name, const char *what, 
 	return 0;
 }
 
-/* The node of the members that a clause asks for. */
+/* The keys of the member that a clause asks for. */
 static int take_path(struct parsing *parsing, const struct clause *clause, struct bytes name)
 {
 	struct bytes path =
@@ -249,12 +276,10 @@ static int take_path(struct parsing *parsing, const struct clause *clause, struc
 	struct bytes part, key;
 	int r = 0;
 
-	parsing->node = 0;
 	while (r == 0 && take_part(&path, '.', &part)) {
 		r = decode(parsing, name, "key", part, &key);
 		if (r == 0)
-			r = filter_key(parsing->question->filter, parsing->node, key,
-				       &parsing->node);
+			r = filter_key(parsing->question->filter, key);
 	}
 	return r;
 }
@@ -299,7 +324,9 @@ static int take_clause(struct parsing *parsing, struct bytes text)
 		return refuse(parsing, "%.*s= does not go with as=%s", SHOWN(name),
 			      forms[parsing->question->as].name);
 	parsing->seen |= bit;
-	if (clause->path)
+	if (clause->take == take_value)
+		r = filter_clause(parsing->question->filter, clause->asks_for, clause->side);
+	if (r == 0 && clause->path)
 		r = take_path(parsing, clause, name);
 	return r < 0 ? r : take_values(parsing, clause, name, values);
 }
@@ -433,7 +460,7 @@ bool question_needs_line(const struct question *question)
 {
 	const struct question_filter *filter = question->filter;
 
-	return filter->asks[INCLUDES] || filter->asks[EXCLUDES] || filter->word_count;
+	return filter->wanted_count || filter->word_count;
 }
 
 bool question_only_items(const struct question *question)

@@ -2,37 +2,33 @@
 #ifndef FS_VIEWS_QUESTION_FILTER_H
 #define FS_VIEWS_QUESTION_FILTER_H
 
-/*
- * The part of a question about the bytes of a line, as fits.c uses it: all paths of members are one
- * tree of keys, with those of roles and agents.
- */
+/* The part of a question about the bytes of a line, as fits.c uses it. */
 
 #include <stdint.h>
 
+#include "fs/base/look.h"
 #include "fs/views/question/question.h"
-#include "fs/views/question/shapes.h"
 
 enum side {
 	INCLUDES,
 	EXCLUDES,
-	SIDES,
 };
 
-/* Values of one kind and side, linked in the order of the question; 0 is the end. */
-struct value {
-	struct bytes text;
-	uint32_t next;
+enum asks_for {
+	ASKS_ROLE,
+	ASKS_AGENT,
+	ASKS_MEMBER,
+	ASKS,
 };
 
-/* A key on the path to a member that the question names.  Node 0 is the line itself, so an index of
- * a child, a sibling or a value is never 0. */
-struct node {
-	struct bytes key;
-	uint32_t parent;
-	uint32_t child;
-	uint32_t sibling;
-	uint32_t values[SIDES];
-	uint8_t rank[SHAPES]; /* its place in shape_paths, from 1; 0: it is not there */
+/* A clause: any of the values.  Texts of the filter: from the first on the keys of a member's path,
+ * and behind them the values. */
+struct wanted {
+	enum asks_for what;
+	enum side side;
+	size_t first;
+	size_t keys;
+	size_t values;
 };
 
 enum { BYTE_CLASSES = 32 };
@@ -44,18 +40,14 @@ struct word {
 };
 
 struct question_filter {
-	struct buf text; /* decoded parts of the question; never moves */
-	struct node *nodes;
-	size_t node_count, node_room;
-	struct value *values;
-	size_t value_count, value_room;
+	struct buf decoded; /* parts of the question; never moves */
+	struct wanted *wanted;
+	size_t wanted_count, wanted_room;
+	struct bytes *texts;
+	size_t text_count, text_room;
 	struct word *words;
 	size_t word_count, word_room;
-	uint32_t made_by[SHAPES][SIDES]; /* the values of role= and agent= */
-	/* Whether anything is asked for. */
-	bool asks[SIDES];
-	bool asks_shape[SHAPES];
-	bool asks_members;
+	bool asks[ASKS];
 	bool asks_items; /* items=, which does not depend on the line */
 };
 
@@ -65,21 +57,13 @@ void filter_free(struct question_filter *filter);
 
 /* 0 or -ENOMEM.  The bytes are the filter's, or static. */
 
-/* The node below this one that has the key. */
-int filter_key(struct question_filter *filter, uint32_t parent, struct bytes key,
-	       uint32_t *ret_node);
-int filter_member(struct question_filter *filter, uint32_t node, enum side side,
-		  struct bytes value);
-/* A role is in lower case. */
-int filter_shape(struct question_filter *filter, enum shape shape, enum side side,
-		 struct bytes value);
+/* Begin a clause, of which the next keys and then the values are.  Those of a role are in lower
+ * case. */
+int filter_clause(struct question_filter *filter, enum asks_for what, enum side side);
+int filter_key(struct question_filter *filter, struct bytes key);
+int filter_value(struct question_filter *filter, struct bytes value);
 /* A word is in lower case and has 1 to QUESTION_WORD_MAX bytes. */
 int filter_word(struct question_filter *filter, struct bytes text);
-
-static inline unsigned char byte_fold(unsigned char byte)
-{
-	return byte >= 'A' && byte <= 'Z' ? byte | 0x20 : byte;
-}
 
 /* Letters in either case are of one class. */
 static inline unsigned char byte_class(char byte)

@@ -168,7 +168,8 @@ bool question_needs_line(const struct question *question);
 bool question_only_items(const struct question *question);
 
 /* Whether a line, without its newline, passes 1 to 3 above.  The answer means something for JSON;
- * any other bytes are safe.  No allocation, no recursion; the time is proportional to the bytes. */
+ * any other bytes are safe.  No allocation, no recursion; the time is proportional to the bytes,
+ * and to the clauses about members and words. */
 bool question_fits(const struct question *question, struct bytes line);
 
 #endif

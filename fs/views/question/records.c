@@ -175,27 +175,23 @@ static const struct bytes client_texts[] = {
 	BYTES("<state_snapshot>"),
 };
 
-/* What they put before the words of a person, once or several times. */
-static const struct {
+struct around {
 	struct bytes first;
 	struct bytes last;
-} prefixes[] = {
+};
+
+/* What they put before the words of a person, once or several times. */
+static const struct around prefixes[] = {
 	{ BYTES("<file name="), BYTES("</file>\\n") }, /* pi: files that its command names */
 };
 
-/* What they put around them. */
-static const struct {
-	struct bytes before; /* up to the next '>' */
-	struct bytes behind;
-} wrappers[] = {
+/* What they put around them, up to the next '>' and behind. */
+static const struct around wrappers[] = {
 	{ BYTES("<user_input"), BYTES("</user_input>") }, /* Cline */
 };
 
 /* Texts with more of the client's between them: files that the words of a person name. */
-static const struct {
-	struct bytes first;
-	struct bytes last;
-} inserts[] = {
+static const struct around inserts[] = {
 	/* Gemini CLI, Qwen Code */
 	{ BYTES("\\n--- Content from referenced files ---"), BYTES("\\n--- End of content ---") },
 };
@@ -219,11 +215,11 @@ struct bytes person_text(struct bytes inside)
 	for (size_t i = 0; i < ARRAY_SIZE(wrappers); i++) {
 		const char *end;
 
-		if (!bytes_starts_with(inside, wrappers[i].before) ||
-		    !bytes_ends_with(inside, wrappers[i].behind))
+		if (!bytes_starts_with(inside, wrappers[i].first) ||
+		    !bytes_ends_with(inside, wrappers[i].last))
 			continue;
 		end = memchr(inside.data, '>', inside.size);
-		return bytes_make(end + 1, inside.size - wrappers[i].behind.size -
+		return bytes_make(end + 1, inside.size - wrappers[i].last.size -
 						   (size_t)(end + 1 - inside.data));
 	}
 	return inside;
@@ -341,10 +337,11 @@ struct bytes role_read(struct bytes word, char lower[static ROLE_MAX])
 
 static void set_role(struct record *record, struct bytes word)
 {
-	if (!word.size || word.size >= ROLE_MAX)
+	if (!word.size)
 		return;
 	record->word = word;
-	record->role = role_read(word, record->lower);
+	if (word.size < ROLE_MAX)
+		record->role = role_read(word, record->lower);
 }
 
 /* An item with nothing but results is a tool's, also if its record names another role. */
@@ -360,7 +357,6 @@ static bool take_results(struct record *record)
 void record_read_any(struct bytes line, struct record *ret)
 {
 	static const char *const places[] = { "message", "payload" };
-	struct bytes word = { 0 };
 
 	*ret = (struct record){ .message = line };
 	for (size_t i = 0; i < ARRAY_SIZE(places); i++) {
@@ -371,9 +367,7 @@ void record_read_any(struct bytes line, struct record *ret)
 		ret->message = message;
 		break;
 	}
-	for (const char *const *path = shape_paths[SHAPE_ROLE]; *path && !word.data; path++)
-		word = look_inside(look_at(line, *path));
-	set_role(ret, word);
+	set_role(ret, shape_find(line, SHAPE_ROLE));
 	take_results(ret);
 }
 

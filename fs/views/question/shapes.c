@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "fs/views/question/shapes.h"
 
+#include "fs/base/look.h"
 #include "backend/base/cleanup.h"
 
 static const char *const role_paths[] = {
@@ -52,18 +53,25 @@ static const struct {
 	{ BYTES("system"), BYTES("developer") }, /* OpenAI chat, since o1 */
 };
 
-struct bytes role_spelling(struct bytes role, unsigned n)
+static bool take_string(struct bytes value, void *arg)
 {
-	for (size_t i = 0; i < ARRAY_SIZE(spellings); i++)
-		if (bytes_equal(spellings[i].role, role) && n-- == 0)
-			return spellings[i].spelling;
-	return bytes_make(NULL, 0);
+	if (look_is(value, '"'))
+		*(struct bytes *)arg = look_inside(value);
+	return look_is(value, '"');
+}
+
+struct bytes shape_find(struct bytes line, enum shape shape)
+{
+	struct bytes found = { 0 };
+
+	look_first(line, shape_paths[shape], take_string, &found);
+	return found;
 }
 
 struct bytes role_meant(struct bytes word)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(spellings); i++)
-		if (bytes_equal(spellings[i].spelling, word))
+		if (look_says(word, spellings[i].spelling, true))
 			return spellings[i].role;
 	return word;
 }

@@ -16,10 +16,10 @@ enum shape {
  * ends them. */
 extern const char *const *const shape_paths[SHAPES];
 
-/* The nth word, from 0, by which some program means this role, which is in lower case; no data when
- * there are no more. */
-struct bytes role_spelling(struct bytes role, unsigned n);
-/* The role that a word in lower case means; the word itself if it is not in the table. */
+/* The string at the first of them that leads to one, between its quotes; no data: there is none. */
+struct bytes shape_find(struct bytes line, enum shape shape);
+/* The role that a word means, as it stands between quotes; the word itself if it is not in the
+ * table. */
 struct bytes role_meant(struct bytes word);
 
 #endif

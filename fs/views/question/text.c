@@ -19,10 +19,8 @@
 /* AgentScope calls the user "user". */
 static struct bytes find_agent(struct bytes line, const struct record *record)
 {
-	struct bytes inside = { 0 };
+	struct bytes inside = shape_find(line, SHAPE_AGENT);
 
-	for (const char *const *path = shape_paths[SHAPE_AGENT]; *path && !inside.data; path++)
-		inside = look_inside(look_at(line, *path));
 	return inside.size == record->role.size &&
 			       (!inside.size ||
 				strncasecmp(inside.data, record->role.data, inside.size) == 0) ?
@@ -340,9 +338,9 @@ int text_show(struct text_reader *reader, struct bytes line, const struct text_p
 	return put.error;
 }
 
-int text_tame(struct bytes bytes, struct buf *out)
+static int tame(struct bytes bytes, bool html, struct buf *out)
 {
-	struct put put = { .out = out };
+	struct put put = { .out = out, .html = html };
 
 	put_begin(&put, PUT_PLAIN, 0);
 	if (bytes.size)
@@ -350,14 +348,14 @@ int text_tame(struct bytes bytes, struct buf *out)
 	return put.error;
 }
 
+int text_tame(struct bytes bytes, struct buf *out)
+{
+	return tame(bytes, false, out);
+}
+
 int text_html(struct bytes bytes, struct buf *out)
 {
-	struct put put = { .out = out, .html = true };
-
-	put_begin(&put, PUT_PLAIN, 0);
-	if (bytes.size)
-		put_bytes(&put, bytes);
-	return put.error;
+	return tame(bytes, true, out);
 }
 
 int text_fold(struct bytes text, struct buf *out)
