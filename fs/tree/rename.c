@@ -44,8 +44,10 @@ struct moving {
 	struct relocations files; /* state files that get another key: itself, or below it */
 	struct stage stage;	  /* content that is published anew */
 	struct save *save;
-	struct ghost_end *ghost; /* whose rows are there */
-	bool whiteout;		 /* leave a whiteout under the old name, which is: */
+	struct ghost_end *ghost;  /* whose rows are there */
+	struct backend_node copy; /* for the inode after the commit: of node, */
+	char *copied_name;	  /* and of name_to */
+	bool whiteout;		  /* leave a whiteout under the old name, which is: */
 	struct bytes name;
 };
 
@@ -56,6 +58,8 @@ static void moving_done(struct moving *moving)
 	save_free(moving->save);
 	stage_done(&moving->stage);
 	ghost_end_free(moving->ghost);
+	backend_node_done(&moving->copy);
+	free(moving->copied_name);
 }
 
 /* Turn the content into what the new name says.  fresh: do not keep the rows that are there now. */
@@ -161,29 +165,20 @@ static int moving_plan(struct tree *tree, struct view *view, struct moving *movi
 			    batch);
 }
 
-/* The inode's copy of the node after the commit. */
-static int moving_prepare(struct moving *moving, struct backend_node *ret_node, char **ret_name)
+/* What the inode gets after the commit. */
+static int moving_prepare(struct moving *moving)
 {
-	char *name = bytes_dup(moving->name_to);
-
-	if (!name)
-		return -ENOMEM;
-	if (backend_node_copy(&moving->node, ret_node) < 0) {
-		free(name);
-		return -ENOMEM;
-	}
-	*ret_name = name;
-	return 0;
+	moving->copied_name = bytes_dup(moving->name_to);
+	return moving->copied_name ? backend_node_copy(&moving->node, &moving->copy) : -ENOMEM;
 }
 
-static void moving_apply(struct tree *tree, struct moving *moving, struct backend_node *node,
-			 char *name)
+static void moving_apply(struct tree *tree, struct moving *moving)
 {
 	struct inode *inode = moving->inode;
 
-	node->flags = moving->node.flags;
-	node->size = moving->node.size;
-	inode_set_node(inode, node);
+	moving->copy.flags = moving->node.flags;
+	moving->copy.size = moving->node.size;
+	inode_set_node(inode, &moving->copy);
 	inode->changed = inode->replaced_at = ++tree->changes;
 	relocations_apply(tree, &moving->files);
 	if (moving->ghost)
@@ -193,13 +188,11 @@ static void moving_apply(struct tree *tree, struct moving *moving, struct backen
 		inode->version++;
 		inode_extended(inode, inode->version - 1);
 	}
-	called_is(tree, inode, bytes_str(name));
-	if (!inode_is_dir(inode)) {
-		free(name);
+	called_is(tree, inode, bytes_str(moving->copied_name));
+	if (!inode_is_dir(inode))
 		return;
-	}
 	free(inode->name);
-	inode->name = name;
+	inode->name = steal_ptr(moving->copied_name);
 	if (inode->parent != moving->dir_to) {
 		struct inode *parent = inode->parent;
 
@@ -276,8 +269,6 @@ static int rename_plain(struct tree *tree, struct view *view, struct moving *mov
 {
 	_cleanup_(batch_done) struct batch batch = { 0 };
 	_cleanup_(unlinking_done) struct unlinking unlinking = { .entry = over_id };
-	_cleanup_(backend_node_done) struct backend_node copy = { 0 };
-	_cleanup_(freep) char *name = NULL;
 	_cleanup_(changed_dirs_done) struct changed_dirs dirs = { 0 };
 	unsigned flags = 0;
 	bool forgets;
@@ -303,7 +294,7 @@ static int rename_plain(struct tree *tree, struct view *view, struct moving *mov
 	if (r == 0)
 		r = moving_plan(tree, view, moving, over, over_id, false, &batch);
 	if (r == 0)
-		r = moving_prepare(moving, &copy, &name);
+		r = moving_prepare(moving);
 	if (r < 0)
 		return r;
 	view_end(view);
@@ -328,7 +319,7 @@ static int rename_plain(struct tree *tree, struct view *view, struct moving *mov
 	changed_dirs_apply(&dirs);
 	if (over)
 		unlinking_apply(&unlinking);
-	moving_apply(tree, moving, &copy, steal_ptr(name));
+	moving_apply(tree, moving);
 	return 0;
 }
 
@@ -384,18 +375,14 @@ static int exchange_plan(struct tree *tree, struct view *view, struct moving *a,
 static int rename_exchange(struct tree *tree, struct view *view, struct moving *a, struct moving *b)
 {
 	_cleanup_(batch_done) struct batch batch = { 0 };
-	_cleanup_(backend_node_done) struct backend_node a_copy = { 0 };
-	_cleanup_(backend_node_done) struct backend_node b_copy = { 0 };
-	_cleanup_(freep) char *a_name = NULL;
-	_cleanup_(freep) char *b_name = NULL;
 	_cleanup_(changed_dirs_done) struct changed_dirs dirs = { 0 };
 	int r;
 
 	r = exchange_plan(tree, view, a, b, &batch);
 	if (r == 0)
-		r = moving_prepare(a, &a_copy, &a_name);
+		r = moving_prepare(a);
 	if (r == 0)
-		r = moving_prepare(b, &b_copy, &b_name);
+		r = moving_prepare(b);
 	if (r == 0)
 		r = moving_dirs(a, NULL, &dirs);
 	if (r == 0)
@@ -407,8 +394,8 @@ static int rename_exchange(struct tree *tree, struct view *view, struct moving *
 	if (r < 0)
 		return r;
 	changed_dirs_apply(&dirs);
-	moving_apply(tree, a, &a_copy, steal_ptr(a_name));
-	moving_apply(tree, b, &b_copy, steal_ptr(b_name));
+	moving_apply(tree, a);
+	moving_apply(tree, b);
 	return 0;
 }
 
