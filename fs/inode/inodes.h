@@ -57,6 +57,8 @@ static inline bool inode_is_unshared(struct tree *tree, const struct inode *inod
 	pthread_mutex_unlock(&tree->table_lock);
 	return unshared;
 }
+/* Free kept saves of a temporary name; *saves becomes NULL. */
+void kept_saves_done(struct kept_save **saves);
 /* Drop a count of a version, if there is one; *version becomes NULL. */
 void version_drop(struct version **version);
 /* Counted inodes. */
