@@ -168,7 +168,6 @@ int tree_stat(struct tree *tree, struct inode *inode, struct stat *ret_stat)
 int tree_stat_face(struct tree *tree, struct inode *inode, unsigned face, pid_t pid,
 		   struct stat *ret_stat, bool *ret_own)
 {
-	struct notes notes = { 0 };
 	bool again;
 	int r;
 
@@ -176,8 +175,8 @@ int tree_stat_face(struct tree *tree, struct inode *inode, unsigned face, pid_t 
 	if (inode->window)
 		return tree->views->stat(tree, inode, ret_stat);
 	again = again_asks(tree, pid, inode_nodeid(inode, face));
-	r = TREE_RETRY(tree, stat_once(tree, inode, face, pid, again, ret_stat, ret_own, &notes));
-	notes_send(&notes, tree, NOTIFY_LATER);
+	r = TREE_RETRY_NOTING(tree, NOTIFY_LATER,
+			      stat_once(tree, inode, face, pid, again, ret_stat, ret_own, &notes));
 	if (r != ELSEWHERE)
 		return r;
 	again_add(tree, pid, FACE_ASKS, inode_nodeid(inode, face));
@@ -483,14 +482,13 @@ static int drop_setuid_once(struct tree *tree, struct inode *inode, tree_group_f
 
 int tree_drop_setuid(struct tree *tree, struct inode *inode, tree_group_fn *in_group, void *arg)
 {
-	struct notes notes = { 0 };
 	int r;
 
 	if (tree->options.read_only)
 		return -EROFS;
 	inode = inode_shown(inode);
-	r = TREE_RETRY(tree, drop_setuid_once(tree, inode, in_group, arg, &notes));
-	notes_send(&notes, tree, NOTIFY_CONTENT);
+	r = TREE_RETRY_NOTING(tree, NOTIFY_CONTENT,
+			      drop_setuid_once(tree, inode, in_group, arg, &notes));
 	/* With one face the kernel is not notified of attributes that it has changed itself; but it
 	 * does not know of this change. */
 	if (r > 0)

@@ -333,14 +333,9 @@ static int link_once(struct tree *tree, struct inode *inode, struct inode *dir, 
 
 int tree_link(struct tree *tree, struct inode *inode, struct inode *dir, struct bytes name)
 {
-	struct notes notes = { 0 };
-	int r;
-
 	if (tree->options.read_only || inode->window)
 		return -EROFS;
-	r = TREE_RETRY(tree, link_once(tree, inode, dir, name, &notes));
-	notes_send(&notes, tree, NOTIFY_LATER);
-	return r;
+	return TREE_RETRY_NOTING(tree, NOTIFY_LATER, link_once(tree, inode, dir, name, &notes));
 }
 
 /* Unlinking. */
@@ -505,25 +500,19 @@ int name_refused(struct bytes name, int error)
 
 int tree_unlink(struct tree *tree, struct inode *dir, struct bytes name)
 {
-	struct notes notes = { 0 };
-	int r;
+	int r = tree->options.read_only ?
+			-EROFS :
+			TREE_RETRY_NOTING(tree, NOTIFY_LATER, unlink_once(tree, dir, name, &notes));
 
-	if (tree->options.read_only)
-		return -EROFS;
-	r = TREE_RETRY(tree, unlink_once(tree, dir, name, &notes));
-	notes_send(&notes, tree, NOTIFY_LATER);
 	return name_refused(name, r);
 }
 
 int tree_rmdir(struct tree *tree, struct inode *dir, struct bytes name)
 {
-	struct notes notes = { 0 };
-	int r;
+	int r = tree->options.read_only ?
+			-EROFS :
+			TREE_RETRY_NOTING(tree, NOTIFY_LATER, rmdir_once(tree, dir, name, &notes));
 
-	if (tree->options.read_only)
-		return -EROFS;
-	r = TREE_RETRY(tree, rmdir_once(tree, dir, name, &notes));
-	notes_send(&notes, tree, NOTIFY_LATER);
 	return name_refused(name, r);
 }
 

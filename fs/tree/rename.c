@@ -460,11 +460,7 @@ static int name_once(struct tree *tree, struct inode *inode, struct inode *dir, 
 
 int tree_name(struct tree *tree, struct inode *inode, struct inode *dir, struct bytes name)
 {
-	struct notes notes = { 0 };
-	int r = TREE_RETRY(tree, name_once(tree, inode, dir, name, &notes));
-
-	notes_send(&notes, tree, NOTIFY_LATER);
-	return r;
+	return TREE_RETRY_NOTING(tree, NOTIFY_LATER, name_once(tree, inode, dir, name, &notes));
 }
 
 /* 1 when it is something else now. */
@@ -555,7 +551,6 @@ int tree_rename_by(struct tree *tree, struct inode *dir, struct bytes name, stru
 		   struct bytes name_to, unsigned flags, pid_t pid)
 {
 	_cleanup_(taking_done) struct taking taking = { .dir = dir, .name = name };
-	struct notes notes = { 0 };
 	int r;
 
 	if (tree->options.read_only)
@@ -563,9 +558,9 @@ int tree_rename_by(struct tree *tree, struct inode *dir, struct bytes name, stru
 	if (flags & ~(unsigned)(RENAME_NOREPLACE | RENAME_EXCHANGE | RENAME_WHITEOUT) ||
 	    ((flags & RENAME_EXCHANGE) && flags != RENAME_EXCHANGE))
 		return -EINVAL;
-	r = TREE_RETRY(tree,
-		       rename_once(tree, dir, name, dir_to, name_to, flags, pid, &taking, &notes));
-	notes_send(&notes, tree, NOTIFY_LATER);
+	r = TREE_RETRY_NOTING(tree, NOTIFY_LATER,
+			      rename_once(tree, dir, name, dir_to, name_to, flags, pid, &taking,
+					  &notes));
 	if (r == 0)
 		away_put_others(tree, dir, name, &taking);
 	return name_refused(name, r);

@@ -376,7 +376,6 @@ void wait_for_release(struct tree *tree, struct inode *inode, unsigned face)
 static int open_handle(struct tree *tree, struct inode *inode, unsigned face, int flags, pid_t pid,
 		       enum notify_how how, struct handle **ret_handle)
 {
-	struct notes notes = { 0 };
 	struct handle *handle;
 	bool changed = false, joined;
 	int r;
@@ -400,8 +399,7 @@ static int open_handle(struct tree *tree, struct inode *inode, unsigned face, in
 	}
 	if (inode_is_state(inode) && handle_writes(handle))
 		handle_opened_by(handle, pid);
-	r = TREE_RETRY(tree, open_once(tree, handle, face, pid, &changed, &notes));
-	notes_send(&notes, tree, how);
+	r = TREE_RETRY_NOTING(tree, how, open_once(tree, handle, face, pid, &changed, &notes));
 	if (r > 0)
 		again_add(tree, pid, handle->kind, inode_nodeid(inode, face));
 	else

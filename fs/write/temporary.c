@@ -457,11 +457,7 @@ static int put_once(struct tree *tree, struct inode *inode, struct away *away, s
 
 int temporary_put(struct tree *tree, struct inode *inode, struct away *away)
 {
-	struct notes notes = { 0 };
-	int r = TREE_RETRY(tree, put_once(tree, inode, away, &notes));
-
-	notes_send(&notes, tree, NOTIFY_CONTENT);
-	return r;
+	return TREE_RETRY_NOTING(tree, NOTIFY_CONTENT, put_once(tree, inode, away, &notes));
 }
 
 /* Other kept saves move to the file that has the name now. */
