@@ -366,11 +366,3 @@ int adopt_key(struct reconciling *reconciling, const struct changed_key *key, ui
 	}
 	return r;
 }
-
-int adopt_none(struct reconciling *reconciling, const struct changed_key *key)
-{
-	struct batch *batch = &reconciling->gathered.batch;
-
-	reconcile_done(key, batch);
-	return batch->error;
-}

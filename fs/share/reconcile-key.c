@@ -473,7 +473,9 @@ int reconcile_one(struct reconciling *reconciling, const struct changed_key *key
 		return reconcile_adopt(reconciling, key, key->kind, &key->stat);
 	if (r == -ENOENT) {
 		r = reconcile_ghost(reconciling, key);
-		return r < 0 ? r : adopt_none(reconciling, key);
+		if (r == 0)
+			reconcile_done(key, &reconciling->gathered.batch);
+		return r < 0 ? r : reconciling->gathered.batch.error;
 	}
 	if (r == 0)
 		r = inode_of_node(reconciling->tree, view, &node, &inode);
