@@ -202,22 +202,6 @@ static int show_face(struct tree *tree, struct inode *inode, struct face *face, 
 	return r;
 }
 
-static int enter_once(struct tree *tree, struct inode *inode, unsigned number, pid_t pid,
-		      struct shown *shown)
-{
-	WITH_READ_LOCK(tree);
-
-	if (number == FACE_ANY)
-		return inode_show(tree, inode, pid, shown);
-
-	WITH_INODE_LOCK(inode);
-	struct face *face = face_for_number(inode, number);
-
-	if (inode_is_changing(tree, inode))
-		return -ESTALE;
-	return show_face(tree, inode, face, false, shown);
-}
-
 /* A thread that is led opens the face that it is shown now, also when others have replaced the
  * content in between, and reads as many bytes as that has now. */
 static int keep_shown(struct tree *tree, struct inode *inode)
@@ -234,7 +218,7 @@ static int keep_shown(struct tree *tree, struct inode *inode)
 	return r == -ESTALE ? r : 0;
 }
 
-/* Under inode.lock. */
+/* The answer to a lookup by thread pid; under inode.lock. */
 static int show(struct tree *tree, struct inode *inode, pid_t pid, struct shown *shown)
 {
 	struct face *face;
@@ -250,11 +234,17 @@ static int show(struct tree *tree, struct inode *inode, pid_t pid, struct shown 
 	return show_face(tree, inode, face, !inode->name_kept, shown);
 }
 
-int inode_show(struct tree *tree, struct inode *inode, pid_t pid, struct shown *shown)
+static int enter_once(struct tree *tree, struct inode *inode, unsigned number, pid_t pid,
+		      struct shown *shown)
 {
+	WITH_READ_LOCK(tree);
 	WITH_INODE_LOCK(inode);
 
-	return show(tree, inode, pid, shown);
+	if (number == FACE_ANY)
+		return show(tree, inode, pid, shown);
+	if (inode_is_changing(tree, inode))
+		return -ESTALE;
+	return show_face(tree, inode, face_for_number(inode, number), false, shown);
 }
 
 int inode_list(struct tree *tree, struct inode *inode, const struct view *view,

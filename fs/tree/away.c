@@ -52,7 +52,9 @@ static int put_once(struct tree *tree, struct away *away, struct notes *notes,
 
 enum { PUT_TRIES = 10 };
 
-int away_put(struct tree *tree, struct away *away, enum notify_how how, struct inode **ret_inode)
+/* Give the file of its name, which is counted, the content of a save. */
+static int away_put(struct tree *tree, struct away *away, enum notify_how how,
+		    struct inode **ret_inode)
 {
 	struct notes notes = { 0 };
 	int r = -EEXIST;

@@ -223,12 +223,6 @@ static int list(struct tree *tree, struct inode *dir, uint64_t position, uint64_
 	return -EUCLEAN;
 }
 
-int list_names(struct tree *tree, struct inode *dir, uint64_t position, uint64_t end,
-	       tree_entry_fn *fn, void *arg)
-{
-	return list(tree, dir, position, end, SIZE_MAX, false, true, fn, arg);
-}
-
 int tree_list_some(struct tree *tree, struct inode *dir, uint64_t position, uint64_t end,
 		   size_t most, bool with_inodes, tree_entry_fn *fn, void *arg)
 {
