@@ -90,8 +90,8 @@ int tree_place_anew(struct tree *tree, struct inode *dir, struct bytes name);
  * -ENOTDIR.  No lock is held. */
 int tree_make_above(struct tree *tree, struct bytes path, const struct inode *like,
 		    struct inode **ret_dir, struct bytes *ret_name);
-/* away.c: a missing name by which the thread's process has a save open that was renamed away: make it
- * again.  -ENOENT. */
+/* away.c: a missing name by which the thread's process has a save open that was renamed away: make
+ * it again.  -ENOENT. */
 int away_find(struct tree *tree, struct inode *dir, struct bytes name, pid_t pid,
 	      struct inode **ret_inode);
 struct taking;
