@@ -76,6 +76,9 @@ void inodes_done(struct tree *tree);
  * (commit.h). */
 int number_ino(struct tree *tree, uint64_t *ret_ino);
 int number_entry(struct tree *tree, uint64_t *ret_entry);
+/* The node of a new file in a directory, with a number and an entry of its own. */
+int number_node(struct tree *tree, uint64_t parent, mode_t mode, uint32_t uid, uint32_t gid,
+		struct backend_node *ret_node);
 /* times.c: remember that the times in memory are newer than in the store. */
 void inode_times_dirty(struct tree *tree, struct inode *inode);
 /* The store has them now.  The caller counts the inode. */

@@ -25,22 +25,9 @@ int adopted_node(struct tree *tree, const struct inode *dir, mode_t mode,
 		 struct backend_node *ret_node)
 {
 	const struct backend_node *root = &tree->root->node;
-	int64_t now = time_now();
-	int r;
 
-	*ret_node = (struct backend_node){
-		.parent = dir->node.ino,
-		.mode = mode | (root->mode & (S_ISDIR(mode) ? 0777 : 0666)),
-		.uid = root->uid,
-		.gid = root->gid,
-		.nlink = S_ISDIR(mode) ? 2 : 1,
-		.atime = now,
-		.mtime = now,
-		.ctime = now,
-		.btime = now,
-	};
-	r = number_ino(tree, &ret_node->ino);
-	return r < 0 ? r : number_entry(tree, &ret_node->entry);
+	return number_node(tree, dir->node.ino, mode | (root->mode & (S_ISDIR(mode) ? 0777 : 0666)),
+			   root->uid, root->gid, ret_node);
 }
 
 static int adopt_node(struct adopting *adopting, mode_t mode, struct backend_node *node)

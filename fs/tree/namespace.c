@@ -47,23 +47,15 @@ static int make_node(struct tree *tree, const struct make_request *request,
 		     struct backend_node *node)
 {
 	const struct backend_node *dir = &request->dir->node;
-	bool inherits = dir->mode & S_ISGID;
-	int r;
+	const struct tree_new *what = request->what;
+	const bool inherits = dir->mode & S_ISGID;
+	int r = number_node(tree, dir->ino,
+			    what->mode | (inherits && S_ISDIR(what->mode) ? S_ISGID : 0),
+			    request->caller->uid, inherits ? dir->gid : request->caller->gid, node);
 
-	*node = (struct backend_node){
-		.parent = dir->ino,
-		.mode = request->what->mode,
-		.uid = request->caller->uid,
-		.gid = inherits ? dir->gid : request->caller->gid,
-		.nlink = S_ISDIR(request->what->mode) ? 2 : 1,
-		.rdev = request->what->rdev,
-		.target = request->what->target,
-	};
-	if (inherits && S_ISDIR(request->what->mode))
-		node->mode |= S_ISGID;
-	node->atime = node->mtime = node->ctime = node->btime = time_now();
-	r = number_ino(tree, &node->ino);
-	return r < 0 ? r : number_entry(tree, &node->entry);
+	node->rdev = what->rdev;
+	node->target = what->target;
+	return r;
 }
 
 /* Check that the name and the key of a new file are free. */
