@@ -50,12 +50,9 @@ static inline struct inode *inode_ref(struct tree *tree, struct inode *inode)
 /* Whether the caller alone has a count of it, so that neither the kernel nor a handle knows it. */
 static inline bool inode_is_unshared(struct tree *tree, const struct inode *inode)
 {
-	bool unshared;
+	WITH_MUTEX(&tree->table_lock);
 
-	pthread_mutex_lock(&tree->table_lock);
-	unshared = inode->count == 1;
-	pthread_mutex_unlock(&tree->table_lock);
-	return unshared;
+	return inode->count == 1;
 }
 /* Free kept saves of a temporary name; *saves becomes NULL. */
 void kept_saves_done(struct kept_save **saves);

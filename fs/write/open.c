@@ -234,8 +234,9 @@ static int open_once(struct tree *tree, struct handle *handle, unsigned number, 
 	return r;
 }
 
-static void writing_free(struct writing *writing)
+static void writing_free(struct tree *tree, struct writing *writing)
 {
+	temporary_left(tree, writing);
 	stage_done(&writing->stage);
 	stage_done(&writing->piece);
 	pthread_mutex_destroy(&writing->lock);
@@ -326,7 +327,7 @@ static void open_failed(struct tree *tree, struct handle *handle, bool joined)
 		last = writing_drop(tree, handle);
 	}
 	if (last)
-		writing_free(writing);
+		writing_free(tree, writing);
 	version_drop(&handle->old);
 	free(handle);
 }
@@ -469,9 +470,7 @@ static void handle_close(struct tree *tree, struct handle *handle)
 	}
 	notes_send(&notes, tree, NOTIFY_LATER);
 	if (last)
-		temporary_left(tree, writing);
-	if (last)
-		writing_free(writing);
+		writing_free(tree, writing);
 	stage_done(&handle->whole);
 	free(handle);
 	inode_forget(tree, inode, 1);
