@@ -301,8 +301,7 @@ static struct inode *chain_enter(struct tree *tree, struct inode *chain)
 			inode->parent = entered;
 		entered = inode_enter(tree, inode);
 		if (entered != inode) {
-			if (inode->parent)
-				inode_forget(tree, inode->parent, 1);
+			inode_forget(tree, inode->parent, 1);
 			inode_destroy(inode);
 		}
 	}
@@ -477,6 +476,8 @@ void inode_forget(struct tree *tree, struct inode *inode, uint64_t count)
 {
 	struct inode **slot, *parent, *of;
 
+	if (!inode)
+		return;
 	pthread_mutex_lock(&tree->table_lock);
 	inode->count -= count;
 	if (inode->count) {
@@ -504,10 +505,8 @@ void inode_forget(struct tree *tree, struct inode *inode, uint64_t count)
 	parent = inode->parent;
 	of = inode->window ? tree->views->free(inode->window) : NULL;
 	inode_destroy(inode);
-	if (parent)
-		inode_forget(tree, parent, 1);
-	if (of)
-		inode_forget(tree, of, 1);
+	inode_forget(tree, parent, 1);
+	inode_forget(tree, of, 1);
 }
 
 uint64_t inode_number(const struct inode *inode)

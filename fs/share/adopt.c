@@ -141,8 +141,7 @@ static int adopt_name(struct adopting *adopting, struct bytes name, bool last)
 
 	r = adopt_look(adopting, name, &there);
 	if (r == 0 && (last || !there || !inode_is_dir(there))) {
-		if (there)
-			inode_forget(reconciling->tree, there, 1);
+		inode_forget(reconciling->tree, there, 1);
 		adopting->taken = true;
 		return -EEXIST;
 	}
@@ -278,8 +277,7 @@ static int adopt_session(struct adopting *adopting)
 		adopting->missing = false;
 		if (r < 0)
 			break;
-		if (there)
-			inode_forget(adopting->reconciling->tree, there, 1);
+		inode_forget(adopting->reconciling->tree, there, 1);
 	}
 	if (r != -ENOENT)
 		return r < 0 ? r : -EEXIST;

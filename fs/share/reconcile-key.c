@@ -246,8 +246,7 @@ struct rewriting {
 
 static void rewriting_done(struct reconciling *reconciling, struct rewriting *rewriting)
 {
-	if (rewriting->dir)
-		inode_forget(reconciling->tree, rewriting->dir, 1);
+	inode_forget(reconciling->tree, rewriting->dir, 1);
 	batch_done(&rewriting->batch);
 	buf_done(&rewriting->old_name);
 }

@@ -78,8 +78,7 @@ int away_find(struct tree *tree, struct inode *dir, struct bytes name, pid_t pid
 		r = away_put(tree, &away, NOTIFY_LATER, ret_inode);
 	else if (r == 0)
 		r = -ENOENT;
-	if (away.dir)
-		inode_forget(tree, away.dir, 1);
+	inode_forget(tree, away.dir, 1);
 	stage_done(&away.stage);
 	return r;
 }
@@ -102,8 +101,7 @@ int tree_flush(struct tree *tree, struct handle *handle, pid_t pid)
 		if (r == -ENOENT || r == -EEXIST)
 			r = 0;
 	}
-	if (away.dir)
-		inode_forget(tree, away.dir, 1);
+	inode_forget(tree, away.dir, 1);
 	stage_done(&away.stage);
 	return r;
 }

@@ -167,8 +167,7 @@ static int list_block(struct tree *tree, struct inode *dir, uint64_t *after, uin
 	if (r == 0)
 		*after = listing.after;
 	for (size_t i = 0; i < listing.known; i++)
-		if (listing.inode[i])
-			inode_forget(tree, listing.inode[i], 1);
+		inode_forget(tree, listing.inode[i], 1);
 	entries_done(&listing.entries);
 	free(listing.tail);
 	free(listing.inode);

@@ -198,8 +198,7 @@ static void moving_apply(struct tree *tree, struct moving *moving)
 
 		inode->parent = inode_ref(tree, moving->dir_to);
 		/* In a damaged store its node may not have a place. */
-		if (parent)
-			inode_forget(tree, parent, 1);
+		inode_forget(tree, parent, 1);
 	}
 }
 
@@ -439,8 +438,7 @@ int name_nameless(struct tree *tree, struct inode *inode, struct inode *dir, str
 	if (r == 0)
 		r = rename_plain(tree, &view, &moving, there, id);
 	view_end(&view);
-	if (there)
-		inode_forget(tree, there, 1);
+	inode_forget(tree, there, 1);
 	if (r < 0)
 		return r;
 	inode->nameless = false;
@@ -542,8 +540,7 @@ static int rename_once(struct tree *tree, struct inode *dir, struct bytes name,
 	if (r == 0)
 		temporary_moved(tree, moving.inode, dir, name, taking);
 	inode_forget(tree, moving.inode, 1);
-	if (pair.over)
-		inode_forget(tree, pair.over, 1);
+	inode_forget(tree, pair.over, 1);
 	return MIN(r, 0);
 }
 
