@@ -135,6 +135,7 @@ enum tree_memory tree_memory_by_name(struct tree *tree, struct inode *inode);
 /* Remember that a process has asked for a lock of the file. */
 void inode_set_locked(struct inode *inode);
 bool inode_was_locked(const struct inode *inode);
+/* Drop so many counts; inode may be NULL. */
 void inode_forget(struct tree *tree, struct inode *inode, uint64_t count);
 /* The kernel will get a nodeid of the inode, which it counts; and has forgotten so many, which are
  * counts of the inode, too.  From these the tree knows that file watches, bind mounts and

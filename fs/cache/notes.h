@@ -86,6 +86,14 @@ enum notify_how {
 };
 /* Send and free; no lock of the tree may be held.  The notes may be used again. */
 void notes_send(struct notes *notes, struct tree *tree, enum notify_how how);
+/* TREE_RETRY() of a call that has &notes among its arguments, which are sent behind it. */
+#define TREE_RETRY_NOTING(tree, how, call)                                                         \
+	({                                                                                         \
+		struct notes notes = { 0 };                                                        \
+		__typeof__(call) noted_ = TREE_RETRY(tree, call);                                  \
+		notes_send(&notes, (tree), (how));                                                 \
+		noted_;                                                                            \
+	})
 /* Queue all for the notifiers while locks are held, so that the locks' next holder finds it queued
  * (tree_when_notified()).  Without memory it stays for notes_send(). */
 void notes_queue(struct notes *notes, struct tree *tree);

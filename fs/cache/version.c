@@ -19,6 +19,7 @@
 
 #include "fs/cache/cache.h"
 #include "fs/content/content.h"
+#include "fs/inode/inodes.h"
 #include "backend/base/log.h"
 
 static bool handle_wants(const struct handle *handle, const struct writing *saver)
@@ -48,15 +49,10 @@ bool versions_wanted(const struct inode *inode, const struct writing *saver)
 
 int version_take(struct view *view, struct inode *inode, struct version **ret_version)
 {
-	struct version *version = calloc(1, sizeof(*version));
+	_cleanup_(version_drop) struct version *version = version_new();
 	int r = version ? content_to_stage(view, inode, &version->stage) : -ENOMEM;
 
 	*ret_version = NULL;
-	if (r < 0) {
-		if (version)
-			stage_done(&version->stage);
-		free(version);
-	}
 	if (r == -ESTALE)
 		return r;
 	if (r < 0) {
@@ -65,8 +61,7 @@ int version_take(struct view *view, struct inode *inode, struct version **ret_ve
 			    (unsigned long long)inode->ino, strerror(-r));
 		return 0;
 	}
-	version->count = 1;
-	*ret_version = version;
+	*ret_version = steal_ptr(version);
 	return 0;
 }
 

@@ -31,6 +31,17 @@ void version_drop(struct version **version)
 	*version = NULL;
 }
 
+void kept_saves_done(struct kept_save **saves)
+{
+	while (*saves) {
+		struct kept_save *save = *saves;
+
+		*saves = save->next;
+		stage_done(&save->stage);
+		free(save);
+	}
+}
+
 static void faces_done(struct inode *inode)
 {
 	while (inode->led) {
@@ -90,13 +101,7 @@ void inode_destroy(struct inode *inode)
 {
 	if (!inode)
 		return;
-	while (inode->saves) {
-		struct kept_save *save = inode->saves;
-
-		inode->saves = save->next;
-		stage_done(&save->stage);
-		free(save);
-	}
+	kept_saves_done(&inode->saves);
 	pthread_mutex_destroy(&inode->lock);
 	pthread_mutex_destroy(&inode->change);
 	faces_done(inode);
@@ -143,34 +148,26 @@ static bool has_tail(struct tree *tree, const struct backend_node *node)
 	       !tree->taker.late && !apart_has(tree, node->session, node->key);
 }
 
+/* Whether its size is known, and not smaller. */
+static bool is_known_as(struct tree *tree, const struct backend_node *node, uint64_t least)
+{
+	const struct inode *inode;
+
+	WITH_MUTEX(&tree->table_lock);
+	inode = *table_slot(tree, node->ino);
+	return inode && inode->loaded && inode->size >= least;
+}
+
 unsigned inode_wants_tail(void *arg, const struct backend_node *node)
 {
-	struct tree *tree = arg;
-	struct inode *inode;
-	bool loaded;
-
-	if (!has_tail(tree, node))
-		return 0;
-	pthread_mutex_lock(&tree->table_lock);
-	inode = *table_slot(tree, node->ino);
-	loaded = inode && inode->loaded;
-	pthread_mutex_unlock(&tree->table_lock);
-	return loaded ? 0 : BACKEND_TAIL;
+	return has_tail(arg, node) && !is_known_as(arg, node, 0) ? BACKEND_TAIL : 0;
 }
 
 unsigned inode_wants_row(void *arg, const struct backend_node *node)
 {
-	struct tree *tree = arg;
-	struct inode *inode;
-	bool large;
-
-	if (node->kind == BACKEND_LIST || !has_tail(tree, node))
-		return inode_wants_tail(tree, node);
-	pthread_mutex_lock(&tree->table_lock);
-	inode = *table_slot(tree, node->ino);
-	large = inode && inode->loaded && inode->size > BACKEND_ITEM_LEAST;
-	pthread_mutex_unlock(&tree->table_lock);
-	return large ? 0 : BACKEND_TAIL | BACKEND_WHOLE;
+	if (node->kind == BACKEND_LIST || !has_tail(arg, node))
+		return inode_wants_tail(arg, node);
+	return is_known_as(arg, node, BACKEND_ITEM_LEAST + 1) ? 0 : BACKEND_TAIL | BACKEND_WHOLE;
 }
 
 struct inode *inode_enter(struct tree *tree, struct inode *inode)
@@ -304,8 +301,7 @@ static struct inode *chain_enter(struct tree *tree, struct inode *chain)
 			inode->parent = entered;
 		entered = inode_enter(tree, inode);
 		if (entered != inode) {
-			if (inode->parent)
-				inode_forget(tree, inode->parent, 1);
+			inode_forget(tree, inode->parent, 1);
 			inode_destroy(inode);
 		}
 	}
@@ -480,6 +476,8 @@ void inode_forget(struct tree *tree, struct inode *inode, uint64_t count)
 {
 	struct inode **slot, *parent, *of;
 
+	if (!inode)
+		return;
 	pthread_mutex_lock(&tree->table_lock);
 	inode->count -= count;
 	if (inode->count) {
@@ -507,10 +505,8 @@ void inode_forget(struct tree *tree, struct inode *inode, uint64_t count)
 	parent = inode->parent;
 	of = inode->window ? tree->views->free(inode->window) : NULL;
 	inode_destroy(inode);
-	if (parent)
-		inode_forget(tree, parent, 1);
-	if (of)
-		inode_forget(tree, of, 1);
+	inode_forget(tree, parent, 1);
+	inode_forget(tree, of, 1);
 }
 
 uint64_t inode_number(const struct inode *inode)

@@ -50,13 +50,12 @@ static inline struct inode *inode_ref(struct tree *tree, struct inode *inode)
 /* Whether the caller alone has a count of it, so that neither the kernel nor a handle knows it. */
 static inline bool inode_is_unshared(struct tree *tree, const struct inode *inode)
 {
-	bool unshared;
+	WITH_MUTEX(&tree->table_lock);
 
-	pthread_mutex_lock(&tree->table_lock);
-	unshared = inode->count == 1;
-	pthread_mutex_unlock(&tree->table_lock);
-	return unshared;
+	return inode->count == 1;
 }
+/* Free kept saves of a temporary name; *saves becomes NULL. */
+void kept_saves_done(struct kept_save **saves);
 /* Drop a count of a version, if there is one; *version becomes NULL. */
 void version_drop(struct version **version);
 /* Counted inodes. */
@@ -74,6 +73,9 @@ void inodes_done(struct tree *tree);
  * (commit.h). */
 int number_ino(struct tree *tree, uint64_t *ret_ino);
 int number_entry(struct tree *tree, uint64_t *ret_entry);
+/* The node of a new file in a directory, with a number and an entry of its own. */
+int number_node(struct tree *tree, uint64_t parent, mode_t mode, uint32_t uid, uint32_t gid,
+		struct backend_node *ret_node);
 /* times.c: remember that the times in memory are newer than in the store. */
 void inode_times_dirty(struct tree *tree, struct inode *inode);
 /* The store has them now.  The caller counts the inode. */

@@ -93,3 +93,24 @@ int number_entry(struct tree *tree, uint64_t *ret_entry)
 		*ret_entry = ++tree->numbers.entry;
 	return r;
 }
+
+int number_node(struct tree *tree, uint64_t parent, mode_t mode, uint32_t uid, uint32_t gid,
+		struct backend_node *ret_node)
+{
+	const int64_t now = time_now();
+	int r;
+
+	*ret_node = (struct backend_node){
+		.parent = parent,
+		.mode = mode,
+		.uid = uid,
+		.gid = gid,
+		.nlink = S_ISDIR(mode) ? 2 : 1,
+		.atime = now,
+		.mtime = now,
+		.ctime = now,
+		.btime = now,
+	};
+	r = number_ino(tree, &ret_node->ino);
+	return r < 0 ? r : number_entry(tree, &ret_node->entry);
+}

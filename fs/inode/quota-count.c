@@ -39,8 +39,7 @@ static bool inherits(struct counting *counting, uint64_t ino)
 	struct inode *inode = inode_known(counting->tree, ino);
 	bool does = inode && inode->inherits;
 
-	if (inode)
-		inode_forget(counting->tree, inode, 1);
+	inode_forget(counting->tree, inode, 1);
 	return does;
 }
 
@@ -135,8 +134,7 @@ static void count_left(struct counting *counting)
 
 		if (home && home->ino == counting->home)
 			counting->bytes += all.inode[i]->node.size;
-		if (at)
-			inode_forget(counting->tree, at, 1);
+		inode_forget(counting->tree, at, 1);
 	}
 	inodes_forget(counting->tree, &all);
 }
@@ -159,8 +157,7 @@ uint64_t quota_held(struct tree *tree, uint64_t dir)
 		while (at && at->ino != dir)
 			at = at->parent;
 		held += at ? all.inode[i]->held : 0;
-		if (in)
-			inode_forget(tree, in, 1);
+		inode_forget(tree, in, 1);
 	}
 	inodes_forget(tree, &all);
 	return held;

@@ -284,8 +284,7 @@ static int quota_take_of(struct tree *tree, struct view *view, struct inode *hom
 
 static void drop_home(struct tree *tree, struct batch_growth *growth)
 {
-	if (growth->home)
-		inode_forget(tree, growth->home, 1);
+	inode_forget(tree, growth->home, 1);
 	growth->home = NULL;
 }
 
@@ -413,8 +412,7 @@ static int take_in(struct tree *tree, uint64_t dir, int64_t by, enum taking how,
 	if (r == 0)
 		r = home ? quota_take_of(tree, &view, home, by, how, holder) : 1;
 	view_end(&view);
-	if (home)
-		inode_forget(tree, home, 1);
+	inode_forget(tree, home, 1);
 	return r;
 }
 

@@ -482,27 +482,20 @@ void lock_request_range(fuse_req_t req, struct open_file *file, uint64_t owner,
 
 void lock_request_whole(fuse_req_t req, struct open_file *file, int operation)
 {
-	static const struct {
-		int operation;
-		short type;
-	} map[] = {
-		{ LOCK_SH, F_RDLCK },
-		{ LOCK_EX, F_WRLCK },
-		{ LOCK_UN, F_UNLCK },
-	};
+	const int wanted = operation & ~LOCK_NB;
 	struct lock_request *request = request_new(req, file);
 
-	for (size_t i = 0; request && i < ARRAY_SIZE(map); i++) {
-		if ((operation & ~LOCK_NB) != map[i].operation)
-			continue;
-		request->wait.lock.whole = true;
-		request->wait.lock.type = map[i].type;
-		request->wait.sleeps = !(operation & LOCK_NB);
-		request_start(request);
+	if (!request || (wanted != LOCK_SH && wanted != LOCK_EX && wanted != LOCK_UN)) {
+		reply_error(req, request ? -EINVAL : -ENOLCK);
+		free(request);
 		return;
 	}
-	reply_error(req, request ? -EINVAL : -ENOLCK);
-	free(request);
+	request->wait.lock.whole = true;
+	request->wait.lock.type = wanted == LOCK_SH ? F_RDLCK :
+				  wanted == LOCK_EX ? F_WRLCK :
+						      F_UNLCK;
+	request->wait.sleeps = !(operation & LOCK_NB);
+	request_start(request);
 }
 
 /* Releasing at a close: what was written is published by then. */

@@ -38,41 +38,16 @@ struct lock_file {
 	struct lock_file *next;
 };
 
-/* Memory that a change of locks needs, allocated before anything is changed. */
+/* Memory that a change of locks needs, allocated before anything is changed: for the lock itself,
+ * and for what is left behind it of a range that is cut in two. */
 struct spare {
-	struct held *first;
+	struct held *lock, *rest;
 };
 
 static void spare_done(struct spare *spare)
 {
-	while (spare->first) {
-		struct held *held = spare->first;
-
-		spare->first = held->next;
-		free(held);
-	}
-}
-
-/* So many; -ENOLCK. */
-static int spare_get(struct spare *spare, unsigned count)
-{
-	while (count--) {
-		struct held *held = calloc(1, sizeof(*held));
-
-		if (!held)
-			return -ENOLCK;
-		held->next = spare->first;
-		spare->first = held;
-	}
-	return 0;
-}
-
-static struct held *spare_take(struct spare *spare)
-{
-	struct held *held = spare->first;
-
-	spare->first = held->next;
-	return held;
+	free(spare->lock);
+	free(spare->rest);
 }
 
 /* Files. */
@@ -277,7 +252,7 @@ static void held_take(struct lock_file *file, struct lock_open *open, const stru
 {
 	open->flushed = false;
 	open->maps |= lock->maps;
-	held_enter(file, open, spare_take(spare), lock);
+	held_enter(file, open, steal_ptr(spare->lock), lock);
 }
 
 /* Cut a range out of one that is held. */
@@ -290,7 +265,7 @@ static void range_cut(struct lock_file *file, struct held *held, const struct lo
 
 	rest.start = lock->end + 1;
 	if (before && behind)
-		held_enter(file, held->open, spare_take(spare), &rest);
+		held_enter(file, held->open, steal_ptr(spare->rest), &rest);
 	if (before)
 		held_resize(file, held, held->lock.start, lock->start - 1);
 	else if (behind)
@@ -354,17 +329,19 @@ static bool whole_apply(struct lock_file *file, struct lock_open *open, const st
 	return less;
 }
 
-/* One for the lock itself, one for what is left behind it of a range that is cut in two. */
-static unsigned spares_needed(const struct lock_file *file, const struct lock *lock)
+/* -ENOLCK.  Ranges of one owner do not overlap: one of them at the most is cut in two. */
+static int spare_get(struct spare *spare, const struct lock_file *file, const struct lock *lock)
 {
-	unsigned needed = lock->type != F_UNLCK;
 	struct lock begin = *lock;
+	const struct held *around;
+	bool cuts;
 
 	begin.end = begin.start;
-	for (const struct held *held = NULL; !lock->whole && (held = next_own(file, held, &begin));)
-		if (held->lock.start < lock->start && held->lock.end > lock->end)
-			needed++;
-	return needed;
+	around = lock->whole ? NULL : next_own(file, NULL, &begin);
+	cuts = around && around->lock.start < lock->start && around->lock.end > lock->end;
+	spare->lock = lock->type != F_UNLCK ? calloc(1, sizeof(*spare->lock)) : NULL;
+	spare->rest = cuts ? calloc(1, sizeof(*spare->rest)) : NULL;
+	return (lock->type != F_UNLCK && !spare->lock) || (cuts && !spare->rest) ? -ENOLCK : 0;
 }
 
 int held_apply(struct locks *locks, const struct lock *lock)
@@ -378,7 +355,7 @@ int held_apply(struct locks *locks, const struct lock *lock)
 
 	if (!file)
 		return gives_up ? 0 : -ENOLCK;
-	r = spare_get(&spare, spares_needed(file, lock));
+	r = spare_get(&spare, file, lock);
 	if (r == 0 && !gives_up) {
 		open = open_get(file, lock->file);
 		r = open ? 0 : -ENOLCK;
@@ -463,7 +440,7 @@ bool held_release(struct locks *locks, uint64_t ino, uint64_t file_id)
 	return true;
 }
 
-void held_done(struct locks *locks)
+void locks_done(struct locks *locks)
 {
 	for (size_t i = 0; i < LOCKS_BUCKETS; i++) {
 		struct lock_file *file;

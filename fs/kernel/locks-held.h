@@ -28,7 +28,5 @@ int held_map(struct locks *locks, uint64_t ino, uint64_t file);
 void held_flushed(struct locks *locks, uint64_t ino, uint64_t file, int64_t now);
 /* The open file is gone; true when it held anything. */
 bool held_release(struct locks *locks, uint64_t ino, uint64_t file);
-/* Forget all. */
-void held_done(struct locks *locks);
 
 #endif

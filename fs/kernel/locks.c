@@ -148,14 +148,9 @@ void locks_init(struct locks *locks)
 
 void locks_lose(struct locks *locks)
 {
-	held_done(locks);
+	locks_done(locks);
 	for (struct lock_wait *wait = locks->waiting; wait; wait = wait->next)
 		wait->others = true;
-}
-
-void locks_done(struct locks *locks)
-{
-	held_done(locks);
 }
 
 int locks_set(struct locks *locks, struct lock_wait *wait, int64_t now,

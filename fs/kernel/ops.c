@@ -106,7 +106,7 @@ static void reply_made(fuse_req_t req, int error, struct inode *inode)
 	if (error < 0)
 		reply_error(req, error);
 	else
-		reply_entry(req, 0, inode);
+		reply_face(req, 0, inode, FACE_ANY);
 }
 
 static void make_and_reply(fuse_req_t req, fuse_ino_t parent, const char *name,

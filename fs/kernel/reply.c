@@ -40,11 +40,6 @@ void reply_fill_entry(const struct session *session, const struct shown *shown,
 	};
 }
 
-void reply_entry(fuse_req_t req, int error, struct inode *inode)
-{
-	reply_face(req, error, inode, FACE_ANY);
-}
-
 void reply_face(fuse_req_t req, int error, struct inode *inode, unsigned face)
 {
 	struct session *session = request_session(req);

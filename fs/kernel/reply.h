@@ -17,10 +17,9 @@ void reply_fill_entry(const struct session *session, const struct shown *shown,
 		      struct fuse_entry_param *entry);
 
 void reply_error(fuse_req_t req, int error);
-/* An inode that the caller has counted; it is given back when the kernel does not take the answer.
- * For -ENOENT the answer lets the kernel cache that the name is missing. */
-void reply_entry(fuse_req_t req, int error, struct inode *inode);
-/* The same of a nodeid that the kernel asks for. */
+/* An inode that the caller has counted, by a name (FACE_ANY) or the nodeid that the kernel asks
+ * for; it is given back when the kernel does not take the answer.  For -ENOENT the answer lets the
+ * kernel cache that the name is missing. */
 void reply_face(fuse_req_t req, int error, struct inode *inode, unsigned face);
 void reply_create(fuse_req_t req, int error, struct inode *inode, struct fuse_file_info *fi);
 /* own: the answer is for this process only and must not be cached. */

@@ -25,22 +25,9 @@ int adopted_node(struct tree *tree, const struct inode *dir, mode_t mode,
 		 struct backend_node *ret_node)
 {
 	const struct backend_node *root = &tree->root->node;
-	int64_t now = time_now();
-	int r;
 
-	*ret_node = (struct backend_node){
-		.parent = dir->node.ino,
-		.mode = mode | (root->mode & (S_ISDIR(mode) ? 0777 : 0666)),
-		.uid = root->uid,
-		.gid = root->gid,
-		.nlink = S_ISDIR(mode) ? 2 : 1,
-		.atime = now,
-		.mtime = now,
-		.ctime = now,
-		.btime = now,
-	};
-	r = number_ino(tree, &ret_node->ino);
-	return r < 0 ? r : number_entry(tree, &ret_node->entry);
+	return number_node(tree, dir->node.ino, mode | (root->mode & (S_ISDIR(mode) ? 0777 : 0666)),
+			   root->uid, root->gid, ret_node);
 }
 
 static int adopt_node(struct adopting *adopting, mode_t mode, struct backend_node *node)
@@ -154,8 +141,7 @@ static int adopt_name(struct adopting *adopting, struct bytes name, bool last)
 
 	r = adopt_look(adopting, name, &there);
 	if (r == 0 && (last || !there || !inode_is_dir(there))) {
-		if (there)
-			inode_forget(reconciling->tree, there, 1);
+		inode_forget(reconciling->tree, there, 1);
 		adopting->taken = true;
 		return -EEXIST;
 	}
@@ -291,8 +277,7 @@ static int adopt_session(struct adopting *adopting)
 		adopting->missing = false;
 		if (r < 0)
 			break;
-		if (there)
-			inode_forget(adopting->reconciling->tree, there, 1);
+		inode_forget(adopting->reconciling->tree, there, 1);
 	}
 	if (r != -ENOENT)
 		return r < 0 ? r : -EEXIST;
@@ -365,12 +350,4 @@ int adopt_key(struct reconciling *reconciling, const struct changed_key *key, ui
 			break;
 	}
 	return r;
-}
-
-int adopt_none(struct reconciling *reconciling, const struct changed_key *key)
-{
-	struct batch *batch = &reconciling->gathered.batch;
-
-	reconcile_done(key, batch);
-	return batch->error;
 }

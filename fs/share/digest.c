@@ -210,8 +210,7 @@ static int dir_moved(struct digesting *digesting, struct inode *inode,
 	free(inode->name);
 	inode->name = copy;
 	inode->parent = parent;
-	if (before)
-		inode_forget(digesting->tree, before, 1);
+	inode_forget(digesting->tree, before, 1);
 	return 0;
 }
 
@@ -298,8 +297,7 @@ static bool is_gone(struct tree *tree, uint64_t ino)
 	struct inode *inode = inode_known(tree, ino);
 	bool gone = inode && inode->gone;
 
-	if (inode)
-		inode_forget(tree, inode, 1);
+	inode_forget(tree, inode, 1);
 	return gone;
 }
 
@@ -363,8 +361,7 @@ static int digest_below(struct digesting *digesting, uint64_t dir, bool trashed)
 		if (inode && r == 0)
 			r = digest_stored(digesting, inode, &node,
 					  trashed && (is_dir || node.nlink <= 1), &anything);
-		if (inode)
-			inode_forget(digesting->tree, inode, 1);
+		inode_forget(digesting->tree, inode, 1);
 		/* In a damaged store it may lie in itself. */
 		if (r == 0 && is_dir)
 			r = ino == dir ? -EIO : ASK(view, entry_list, ino, 0, entries_keep, &below);

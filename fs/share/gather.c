@@ -87,8 +87,7 @@ static void let_go(struct reconciling *reconciling)
 
 	for (size_t i = 0; i < gathered->count; i++) {
 		inode_forget(tree, gathered->names[i].dir, 1);
-		if (gathered->names[i].made)
-			inode_forget(tree, gathered->names[i].made, 1);
+		inode_forget(tree, gathered->names[i].made, 1);
 	}
 	for (size_t i = 0; i < gathered->removal_count; i++)
 		removal_end(reconciling, &gathered->removals[i]);

@@ -72,11 +72,9 @@ static int look_at_places(struct reconciling *reconciling, struct changed_key *k
 		else
 			ways[i].arrived = true;
 	}
-	while (r >= 0) {
-		r = ways_go(&reconciling->view, ways, count);
-		if (r == 0)
-			break;
-	}
+	if (r == 0)
+		while ((r = ways_go(&reconciling->view, ways, count)) > 0)
+			;
 	for (size_t i = 0; i < count; i++) {
 		keys[i].no_session = ways[i].missing;
 		buf_done(&ways[i].path);

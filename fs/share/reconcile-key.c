@@ -246,8 +246,7 @@ struct rewriting {
 
 static void rewriting_done(struct reconciling *reconciling, struct rewriting *rewriting)
 {
-	if (rewriting->dir)
-		inode_forget(reconciling->tree, rewriting->dir, 1);
+	inode_forget(reconciling->tree, rewriting->dir, 1);
 	batch_done(&rewriting->batch);
 	buf_done(&rewriting->old_name);
 }
@@ -473,7 +472,9 @@ int reconcile_one(struct reconciling *reconciling, const struct changed_key *key
 		return reconcile_adopt(reconciling, key, key->kind, &key->stat);
 	if (r == -ENOENT) {
 		r = reconcile_ghost(reconciling, key);
-		return r < 0 ? r : adopt_none(reconciling, key);
+		if (r == 0)
+			reconcile_done(key, &reconciling->gathered.batch);
+		return r < 0 ? r : reconciling->gathered.batch.error;
 	}
 	if (r == 0)
 		r = inode_of_node(reconciling->tree, view, &node, &inode);

@@ -144,8 +144,6 @@ int reconcile_neighbour(struct reconciling *reconciling, const struct changed_ke
  * borrowed until then. */
 int adopt_key(struct reconciling *reconciling, const struct changed_key *key, uint32_t kind,
 	      const struct backend_key_stat *stat, const struct backend_node *like);
-/* The same of a key that has no rows: no file is made. */
-int adopt_none(struct reconciling *reconciling, const struct changed_key *key);
 
 /* apart.c */
 

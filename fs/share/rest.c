@@ -36,23 +36,6 @@ struct rest_walk {
 
 /* What is wanted. */
 
-struct collecting {
-	struct reconciling *reconciling;
-	struct bytes session;
-	size_t told; /* keys that others have changed: first of all */
-};
-
-static bool is_told(const struct collecting *collecting, struct bytes key)
-{
-	const struct changed_key *keys = collecting->reconciling->keys;
-
-	for (size_t i = 0; i < collecting->told; i++)
-		if (bytes_equal(key_key(&keys[i]), key) &&
-		    bytes_equal(key_session(&keys[i]), collecting->session))
-			return true;
-	return false;
-}
-
 static int add(struct reconciling *reconciling, struct bytes session, struct bytes key)
 {
 	const struct backend_change change = { .session = session, .key = key, .first = INT64_MIN };
@@ -63,38 +46,35 @@ static int add(struct reconciling *reconciling, struct bytes session, struct byt
 	return r;
 }
 
+/* Unless others have changed it: these keys are collected first. */
 static int collect_key(void *arg, struct bytes session, struct bytes key,
 		       const struct backend_key_stat *stat)
 {
-	struct collecting *collecting = arg;
+	const struct backend_change change = { .session = session, .key = key };
 
 	(void)stat;
-	return is_told(collecting, key) ? 0 : add(collecting->reconciling, session, key);
+	return reconcile_has(arg, &change) ? 0 : add(arg, session, key);
 }
 
-static bool is_asked_twice(const struct wanted *first, const struct wanted *one)
+/* Whether the same comes before it, or the whole session of a key, before it or behind it. */
+static bool is_asked_otherwise(const struct wanted *first, const struct wanted *one)
 {
-	for (; first != one; first = first->next)
-		if (bytes_equal(buf_bytes(&first->session), buf_bytes(&one->session)) &&
-		    (first->whole ||
-		     (!one->whole && bytes_equal(buf_bytes(&first->key), buf_bytes(&one->key)))))
-			return true;
-	return false;
-}
+	bool before = true;
 
-/* A key that is wanted by itself comes before its session, perhaps. */
-static bool is_asked_with_session(const struct wanted *first, const struct wanted *one)
-{
-	for (; !one->whole && first; first = first->next)
-		if (first->whole &&
-		    bytes_equal(buf_bytes(&first->session), buf_bytes(&one->session)))
+	for (const struct wanted *other = first; other; other = other->next) {
+		before &= other != one;
+		if (bytes_equal(buf_bytes(&other->session), buf_bytes(&one->session)) &&
+		    (other->whole ?
+			     before || !one->whole :
+			     before && !one->whole &&
+				     bytes_equal(buf_bytes(&other->key), buf_bytes(&one->key))))
 			return true;
+	}
 	return false;
 }
 
 int rest_collect(struct reconciling *reconciling)
 {
-	struct collecting collecting = { reconciling, .told = reconciling->count };
 	const struct wanted *first = reconciling->asked;
 	struct view *view = &reconciling->view;
 	int r = 0;
@@ -102,15 +82,15 @@ int rest_collect(struct reconciling *reconciling)
 	if (!reconciling->tree->rest.any)
 		return 0;
 	for (const struct wanted *one = first; r == 0 && one; one = one->next) {
-		if (is_asked_twice(first, one) || is_asked_with_session(first, one))
+		const struct bytes session = buf_bytes(&one->session);
+
+		if (is_asked_otherwise(first, one))
 			continue;
-		collecting.session = buf_bytes(&one->session);
 		if (one->whole)
-			r = backend_session_keys(view->backend, view->snapshot, collecting.session,
-						 (struct bytes){ 0 }, collect_key, &collecting);
+			r = backend_session_keys(view->backend, view->snapshot, session,
+						 (struct bytes){ 0 }, collect_key, reconciling);
 		else
-			r = collect_key(&collecting, collecting.session, buf_bytes(&one->key),
-					NULL);
+			r = collect_key(reconciling, session, buf_bytes(&one->key), NULL);
 	}
 	return MIN(r, 0);
 }
@@ -192,23 +172,17 @@ static int read_page(struct tree *tree, struct rest_walk *walk)
 	_cleanup_(buf_done) struct buf session = { 0 }, key = { 0 };
 	struct view view = { 0 };
 	WITH_READ_LOCK(tree);
-	int r = 0;
+	int r = view_begin(tree, BACKEND_ANYWAY, &view);
 
-	if (walk->page.count) {
-		const struct changed_key *last = &walk->page.keys[walk->page.count - 1];
-
-		r = buf_reserve(&session, 1);
-		if (r == 0)
-			r = buf_append_bytes(&session, key_session(last));
-		if (r == 0)
-			r = buf_reserve(&key, 1);
-		if (r == 0)
-			r = buf_append_bytes(&key, key_key(last));
-	}
-	if (r == 0)
-		r = view_begin(tree, BACKEND_ANYWAY, &view);
 	if (r < 0)
 		return r;
+	if (walk->page.count) {
+		struct changed_key *last = &walk->page.keys[walk->page.count - 1];
+
+		session = last->session;
+		key = last->key;
+		last->session = last->key = (struct buf){ 0 };
+	}
 	reconcile_free(&walk->page);
 	walk->page = (struct reconciling){ .tree = tree };
 	walk->done = 0;

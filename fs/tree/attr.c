@@ -168,7 +168,6 @@ int tree_stat(struct tree *tree, struct inode *inode, struct stat *ret_stat)
 int tree_stat_face(struct tree *tree, struct inode *inode, unsigned face, pid_t pid,
 		   struct stat *ret_stat, bool *ret_own)
 {
-	struct notes notes = { 0 };
 	bool again;
 	int r;
 
@@ -176,8 +175,8 @@ int tree_stat_face(struct tree *tree, struct inode *inode, unsigned face, pid_t 
 	if (inode->window)
 		return tree->views->stat(tree, inode, ret_stat);
 	again = again_asks(tree, pid, inode_nodeid(inode, face));
-	r = TREE_RETRY(tree, stat_once(tree, inode, face, pid, again, ret_stat, ret_own, &notes));
-	notes_send(&notes, tree, NOTIFY_LATER);
+	r = TREE_RETRY_NOTING(tree, NOTIFY_LATER,
+			      stat_once(tree, inode, face, pid, again, ret_stat, ret_own, &notes));
 	if (r != ELSEWHERE)
 		return r;
 	again_add(tree, pid, FACE_ASKS, inode_nodeid(inode, face));
@@ -203,22 +202,6 @@ static int show_face(struct tree *tree, struct inode *inode, struct face *face, 
 	return r;
 }
 
-static int enter_once(struct tree *tree, struct inode *inode, unsigned number, pid_t pid,
-		      struct shown *shown)
-{
-	WITH_READ_LOCK(tree);
-
-	if (number == FACE_ANY)
-		return inode_show(tree, inode, pid, shown);
-
-	WITH_INODE_LOCK(inode);
-	struct face *face = face_for_number(inode, number);
-
-	if (inode_is_changing(tree, inode))
-		return -ESTALE;
-	return show_face(tree, inode, face, false, shown);
-}
-
 /* A thread that is led opens the face that it is shown now, also when others have replaced the
  * content in between, and reads as many bytes as that has now. */
 static int keep_shown(struct tree *tree, struct inode *inode)
@@ -235,7 +218,7 @@ static int keep_shown(struct tree *tree, struct inode *inode)
 	return r == -ESTALE ? r : 0;
 }
 
-/* Under inode.lock. */
+/* The answer to a lookup by thread pid; under inode.lock. */
 static int show(struct tree *tree, struct inode *inode, pid_t pid, struct shown *shown)
 {
 	struct face *face;
@@ -251,11 +234,17 @@ static int show(struct tree *tree, struct inode *inode, pid_t pid, struct shown 
 	return show_face(tree, inode, face, !inode->name_kept, shown);
 }
 
-int inode_show(struct tree *tree, struct inode *inode, pid_t pid, struct shown *shown)
+static int enter_once(struct tree *tree, struct inode *inode, unsigned number, pid_t pid,
+		      struct shown *shown)
 {
+	WITH_READ_LOCK(tree);
 	WITH_INODE_LOCK(inode);
 
-	return show(tree, inode, pid, shown);
+	if (number == FACE_ANY)
+		return show(tree, inode, pid, shown);
+	if (inode_is_changing(tree, inode))
+		return -ESTALE;
+	return show_face(tree, inode, face_for_number(inode, number), false, shown);
 }
 
 int inode_list(struct tree *tree, struct inode *inode, const struct view *view,
@@ -483,14 +472,13 @@ static int drop_setuid_once(struct tree *tree, struct inode *inode, tree_group_f
 
 int tree_drop_setuid(struct tree *tree, struct inode *inode, tree_group_fn *in_group, void *arg)
 {
-	struct notes notes = { 0 };
 	int r;
 
 	if (tree->options.read_only)
 		return -EROFS;
 	inode = inode_shown(inode);
-	r = TREE_RETRY(tree, drop_setuid_once(tree, inode, in_group, arg, &notes));
-	notes_send(&notes, tree, NOTIFY_CONTENT);
+	r = TREE_RETRY_NOTING(tree, NOTIFY_CONTENT,
+			      drop_setuid_once(tree, inode, in_group, arg, &notes));
 	/* With one face the kernel is not notified of attributes that it has changed itself; but it
 	 * does not know of this change. */
 	if (r > 0)

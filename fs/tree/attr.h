@@ -8,8 +8,6 @@
 #include "fs/base/entries.h"
 #include "fs/cache/cache.h"
 
-/* The answer to a lookup by thread pid; under tree.lock for reading.  NOBODY: any. */
-int inode_show(struct tree *tree, struct inode *inode, pid_t pid, struct shown *shown);
 /* What a listing shows of a file, with the entry and the tail that its view has.  -EBUSY: not
  * patient, and the file is being saved. */
 int inode_list(struct tree *tree, struct inode *inode, const struct view *view,

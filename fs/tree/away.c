@@ -52,7 +52,9 @@ static int put_once(struct tree *tree, struct away *away, struct notes *notes,
 
 enum { PUT_TRIES = 10 };
 
-int away_put(struct tree *tree, struct away *away, enum notify_how how, struct inode **ret_inode)
+/* Give the file of its name, which is counted, the content of a save. */
+static int away_put(struct tree *tree, struct away *away, enum notify_how how,
+		    struct inode **ret_inode)
 {
 	struct notes notes = { 0 };
 	int r = -EEXIST;
@@ -76,8 +78,7 @@ int away_find(struct tree *tree, struct inode *dir, struct bytes name, pid_t pid
 		r = away_put(tree, &away, NOTIFY_LATER, ret_inode);
 	else if (r == 0)
 		r = -ENOENT;
-	if (away.dir)
-		inode_forget(tree, away.dir, 1);
+	inode_forget(tree, away.dir, 1);
 	stage_done(&away.stage);
 	return r;
 }
@@ -100,8 +101,7 @@ int tree_flush(struct tree *tree, struct handle *handle, pid_t pid)
 		if (r == -ENOENT || r == -EEXIST)
 			r = 0;
 	}
-	if (away.dir)
-		inode_forget(tree, away.dir, 1);
+	inode_forget(tree, away.dir, 1);
 	stage_done(&away.stage);
 	return r;
 }

@@ -472,19 +472,12 @@ void unlinking_apply(struct unlinking *unlinking)
 int entry_leave_whiteout(struct tree *tree, const struct inode *dir, struct bytes name,
 			 struct batch *batch)
 {
-	struct backend_node node = { .parent = dir->node.ino,
-				     .kind = BACKEND_ORDINARY,
-				     .mode = S_IFCHR,
-				     .uid = dir->node.uid,
-				     .gid = dir->node.gid,
-				     .nlink = 1 };
-	int r = number_ino(tree, &node.ino);
+	struct backend_node node;
+	int r = number_node(tree, dir->node.ino, S_IFCHR, dir->node.uid, dir->node.gid, &node);
 
-	node.atime = node.mtime = node.ctime = node.btime = time_now();
-	if (r == 0)
-		r = number_entry(tree, &node.entry);
 	if (r < 0)
 		return r;
+	node.kind = BACKEND_ORDINARY;
 	batch_node_put(batch, &node);
 	batch_entry_put(batch, node.parent, node.entry, name, node.ino);
 	return 0;

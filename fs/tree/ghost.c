@@ -206,34 +206,22 @@ void ghost_end_apply(struct tree *tree, struct ghost_end *end)
 	ghost_end_free(end);
 }
 
-static int ghost_end_as(struct tree *tree, struct ghost *ghost, enum ghost_rows rows)
+/* On a full disk: in several transactions. */
+static int commit_in_parts(struct tree *tree, const struct ghost *ghost, struct batch *batch)
 {
-	_cleanup_(ghost_end_freep) struct ghost_end *end = NULL;
-	_cleanup_(batch_done) struct batch batch = { 0 };
-	_cleanup_(view_end) struct view view = { 0 };
-	int r;
+	int r = shed_hidden(tree, &ghost->inode->node);
 
-	r = view_begin(tree, 0, &view);
 	if (r == 0)
-		r = ghost_end_begin(tree, &view, ghost, rows, &batch, &end);
-	view_end(&view);
-	if (r < 0)
-		return r;
-	r = tree_commit(tree, &batch, BACKEND_FREES);
-	if (r == -ENOSPC && rows == GHOST_DELETE && !ghost->theirs) {
-		r = shed_hidden(tree, &ghost->inode->node);
-		if (r == 0)
-			r = tree_commit(tree, &batch, BACKEND_FREES);
-		inode_unload(ghost->inode);
-		ghost->inode->version++;
-	}
-	if (r == 0)
-		ghost_end_apply(tree, steal_ptr(end));
+		r = tree_commit(tree, batch, BACKEND_FREES);
+	inode_unload(ghost->inode);
+	ghost->inode->version++;
 	return r;
 }
 
-/* All in one transaction: files that were removed together have rows that lie together. */
-static int ghosts_end_together(struct tree *tree, struct ghost *const *some, size_t count)
+/* All in one transaction: files that were removed together have rows that lie together.
+ * GHOST_DELETE: one alone. */
+static int ghosts_end_as(struct tree *tree, struct ghost *const *some, size_t count,
+			 enum ghost_rows rows)
 {
 	_cleanup_(batch_done) struct batch batch = { 0 };
 	_cleanup_(view_end) struct view view = { 0 };
@@ -242,10 +230,13 @@ static int ghosts_end_together(struct tree *tree, struct ghost *const *some, siz
 
 	r = view_begin(tree, 0, &view);
 	for (size_t i = 0; r == 0 && i < count; i++)
-		r = ghost_end_begin(tree, &view, some[i], GHOST_TRASH, &batch, &end[i]);
+		r = ghost_end_begin(tree, &view, some[i], rows, &batch, &end[i]);
 	view_end(&view);
-	if (r == 0)
+	if (r == 0) {
 		r = tree_commit(tree, &batch, BACKEND_FREES);
+		if (r == -ENOSPC && rows == GHOST_DELETE && !some[0]->theirs)
+			r = commit_in_parts(tree, some[0], &batch);
+	}
 	for (size_t i = 0; i < count; i++) {
 		if (r == 0)
 			ghost_end_apply(tree, end[i]);
@@ -261,10 +252,10 @@ static int ghosts_end_each(struct tree *tree, struct ghost *const *some, size_t 
 	int first = 0;
 
 	for (size_t i = 0; i < count; i++) {
-		int r = ghost_end_as(tree, some[i], GHOST_TRASH);
+		int r = ghosts_end_as(tree, &some[i], 1, GHOST_TRASH);
 
 		if (r == -ENOSPC)
-			r = ghost_end_as(tree, some[i], GHOST_DELETE);
+			r = ghosts_end_as(tree, &some[i], 1, GHOST_DELETE);
 		if (r < 0 && r != -ESTALE)
 			some[i]->until = tick_now() + (int64_t)AGAIN_MS * 1000000;
 		if (r < 0 && first == 0)
@@ -304,7 +295,7 @@ int ghosts_end(struct tree *tree, bool now, const struct inode *dir)
 		if ((!dir || lies_in(tree, ghost->parent, dir)) && (now || ghost->until <= time))
 			some[count++] = ghost;
 		if (count && (count == ENDS_AT_ONCE || !next)) {
-			int r = count > 1 ? ghosts_end_together(tree, some, count) : -EAGAIN;
+			int r = count > 1 ? ghosts_end_as(tree, some, count, GHOST_TRASH) : -EAGAIN;
 
 			if (r != 0 && r != -ESTALE)
 				r = ghosts_end_each(tree, some, count);

@@ -167,8 +167,7 @@ static int list_block(struct tree *tree, struct inode *dir, uint64_t *after, uin
 	if (r == 0)
 		*after = listing.after;
 	for (size_t i = 0; i < listing.known; i++)
-		if (listing.inode[i])
-			inode_forget(tree, listing.inode[i], 1);
+		inode_forget(tree, listing.inode[i], 1);
 	entries_done(&listing.entries);
 	free(listing.tail);
 	free(listing.inode);
@@ -221,12 +220,6 @@ static int list(struct tree *tree, struct inode *dir, uint64_t position, uint64_
 		  "check' names them",
 		  dir->node.ino);
 	return -EUCLEAN;
-}
-
-int list_names(struct tree *tree, struct inode *dir, uint64_t position, uint64_t end,
-	       tree_entry_fn *fn, void *arg)
-{
-	return list(tree, dir, position, end, SIZE_MAX, false, true, fn, arg);
 }
 
 int tree_list_some(struct tree *tree, struct inode *dir, uint64_t position, uint64_t end,

@@ -23,31 +23,17 @@
 #include "fs/inode/quota.h"
 #include "fs/tree/place.h"
 #include "fs/tree/tree.h"
-#include "backend/base/array.h"
 #include "backend/base/log.h"
-
-/* A directory above sessions that is still to be looked into, and its path before and after. */
-struct above {
-	uint64_t ino;
-	struct buf from;
-	struct buf to;
-};
 
 struct outside {
 	struct placing *placing;
 	struct relocations *list;
-	struct above *item;
-	size_t count;
-	size_t room;
+	struct levels above; /* sessions */
 };
 
 static void outside_done(struct outside *outside)
 {
-	for (size_t i = 0; i < outside->count; i++) {
-		buf_done(&outside->item[i].from);
-		buf_done(&outside->item[i].to);
-	}
-	free(outside->item);
+	levels_done(&outside->above);
 }
 
 /* What a path is by the layout; the place gets its session and key. */
@@ -82,13 +68,7 @@ static int move_above(struct outside *outside, uint64_t ino, struct buf *from, s
 		return becomes;
 	if (is != becomes || is == LAYOUT_SESSION)
 		return unless_empty(outside, ino);
-	if (is != LAYOUT_ABOVE)
-		return 0;
-	if (ARRAY_ROOM(outside->item, outside->count, outside->room) < 0)
-		return -ENOMEM;
-	outside->item[outside->count++] = (struct above){ ino, *from, *to };
-	*from = *to = (struct buf){ 0 };
-	return 0;
+	return is == LAYOUT_ABOVE ? levels_add(&outside->above, ino, from, to) : 0;
 }
 
 /* Give the node its session and key, if they are free. */
@@ -162,7 +142,7 @@ static int move_dir(struct outside *outside, const struct backend_node *node, st
 	return move_session(outside, node, &place);
 }
 
-static int move_child(struct outside *outside, const struct above *above,
+static int move_child(struct outside *outside, const struct level *above,
 		      const struct entry_copy *child)
 {
 	_cleanup_(buf_done) struct buf from = { 0 }, to = { 0 };
@@ -189,12 +169,12 @@ static int move_outside(struct outside *outside)
 	struct view *view = outside->placing->view;
 	int r = 0;
 
-	for (size_t i = 0; r == 0 && i < outside->count; i++) {
+	for (size_t i = 0; r == 0 && i < outside->above.count; i++) {
 		_cleanup_(entries_done) struct entries children = { 0 };
-		struct above above = outside->item[i];
+		struct level above = outside->above.item[i];
 
 		/* The array may move while more are added. */
-		outside->item[i] = (struct above){ 0 };
+		outside->above.item[i] = (struct level){ 0 };
 		r = relocations_look(outside->list, above.ino);
 		if (r == 0)
 			r = ASK(view, entry_list, above.ino, 0, entries_keep, &children);

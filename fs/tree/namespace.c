@@ -47,23 +47,15 @@ static int make_node(struct tree *tree, const struct make_request *request,
 		     struct backend_node *node)
 {
 	const struct backend_node *dir = &request->dir->node;
-	bool inherits = dir->mode & S_ISGID;
-	int r;
+	const struct tree_new *what = request->what;
+	const bool inherits = dir->mode & S_ISGID;
+	int r = number_node(tree, dir->ino,
+			    what->mode | (inherits && S_ISDIR(what->mode) ? S_ISGID : 0),
+			    request->caller->uid, inherits ? dir->gid : request->caller->gid, node);
 
-	*node = (struct backend_node){
-		.parent = dir->ino,
-		.mode = request->what->mode,
-		.uid = request->caller->uid,
-		.gid = inherits ? dir->gid : request->caller->gid,
-		.nlink = S_ISDIR(request->what->mode) ? 2 : 1,
-		.rdev = request->what->rdev,
-		.target = request->what->target,
-	};
-	if (inherits && S_ISDIR(request->what->mode))
-		node->mode |= S_ISGID;
-	node->atime = node->mtime = node->ctime = node->btime = time_now();
-	r = number_ino(tree, &node->ino);
-	return r < 0 ? r : number_entry(tree, &node->entry);
+	node->rdev = what->rdev;
+	node->target = what->target;
+	return r;
 }
 
 /* Check that the name and the key of a new file are free. */
@@ -333,14 +325,9 @@ static int link_once(struct tree *tree, struct inode *inode, struct inode *dir, 
 
 int tree_link(struct tree *tree, struct inode *inode, struct inode *dir, struct bytes name)
 {
-	struct notes notes = { 0 };
-	int r;
-
 	if (tree->options.read_only || inode->window)
 		return -EROFS;
-	r = TREE_RETRY(tree, link_once(tree, inode, dir, name, &notes));
-	notes_send(&notes, tree, NOTIFY_LATER);
-	return r;
+	return TREE_RETRY_NOTING(tree, NOTIFY_LATER, link_once(tree, inode, dir, name, &notes));
 }
 
 /* Unlinking. */
@@ -505,25 +492,19 @@ int name_refused(struct bytes name, int error)
 
 int tree_unlink(struct tree *tree, struct inode *dir, struct bytes name)
 {
-	struct notes notes = { 0 };
-	int r;
+	int r = tree->options.read_only ?
+			-EROFS :
+			TREE_RETRY_NOTING(tree, NOTIFY_LATER, unlink_once(tree, dir, name, &notes));
 
-	if (tree->options.read_only)
-		return -EROFS;
-	r = TREE_RETRY(tree, unlink_once(tree, dir, name, &notes));
-	notes_send(&notes, tree, NOTIFY_LATER);
 	return name_refused(name, r);
 }
 
 int tree_rmdir(struct tree *tree, struct inode *dir, struct bytes name)
 {
-	struct notes notes = { 0 };
-	int r;
+	int r = tree->options.read_only ?
+			-EROFS :
+			TREE_RETRY_NOTING(tree, NOTIFY_LATER, rmdir_once(tree, dir, name, &notes));
 
-	if (tree->options.read_only)
-		return -EROFS;
-	r = TREE_RETRY(tree, rmdir_once(tree, dir, name, &notes));
-	notes_send(&notes, tree, NOTIFY_LATER);
 	return name_refused(name, r);
 }
 

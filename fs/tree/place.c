@@ -280,6 +280,7 @@ struct relocating {
 	struct placing *placing;
 	struct bytes session; /* that they will belong to */
 	struct relocations *list;
+	uint64_t top; /* the directory that moves */
 };
 
 /* The key that a state file gets with its directory's move: the part behind the directories stays,
@@ -313,51 +314,44 @@ static int relocate_file(struct relocating *to, const struct entry_copy *child, 
 	return relocations_add(to->list, &child->node, &node);
 }
 
-/* A directory whose files are still to be relocated: the directories in their keys, before and
- * after. */
-struct level {
-	uint64_t ino;
-	struct buf dirs;
-	struct buf dirs_to;
-};
-
-struct levels {
-	struct level *item;
-	size_t count;
-	size_t room;
-	uint64_t top; /* the directory that moves */
-};
-
-/* name.data NULL: dirs are the directory's own already. */
-static int level_fill(struct level *level, struct bytes dirs, struct bytes dirs_to,
-		      struct bytes name)
+int levels_add(struct levels *levels, uint64_t ino, struct buf *from, struct buf *to)
 {
-	int r = buf_append_bytes(&level->dirs, dirs);
-
-	if (r == 0)
-		r = buf_append_bytes(&level->dirs_to, dirs_to);
-	if (r < 0 || !name.data)
-		return r;
-	r = names_decode(NAMES_KEY, name, &level->dirs);
-	if (r == 0)
-		r = buf_append_byte(&level->dirs, '/');
-	if (r == 0)
-		r = names_decode(NAMES_KEY, name, &level->dirs_to);
-	if (r == 0)
-		r = buf_append_byte(&level->dirs_to, '/');
-	return r;
-}
-
-static int levels_add(struct levels *levels, uint64_t ino, struct bytes dirs, struct bytes dirs_to,
-		      struct bytes name)
-{
-	struct level *level;
-
 	if (ARRAY_ROOM(levels->item, levels->count, levels->room) < 0)
 		return -ENOMEM;
-	level = &levels->item[levels->count++];
-	*level = (struct level){ .ino = ino };
-	return level_fill(level, dirs, dirs_to, name);
+	levels->item[levels->count++] = (struct level){ ino, *from, *to };
+	*from = *to = (struct buf){ 0 };
+	return 0;
+}
+
+void levels_done(struct levels *levels)
+{
+	for (size_t i = 0; i < levels->count; i++) {
+		buf_done(&levels->item[i].from);
+		buf_done(&levels->item[i].to);
+	}
+	free(levels->item);
+}
+
+/* The directories in the keys below a directory: those above it, and its name (data NULL: it is
+ * among them). */
+static int key_dirs(struct bytes above, struct bytes name, struct buf *dirs)
+{
+	int r = buf_append_bytes(dirs, above);
+
+	if (r == 0 && name.data)
+		r = names_decode(NAMES_KEY, name, dirs);
+	return r < 0 || !name.data ? r : buf_append_byte(dirs, '/');
+}
+
+static int add_level(struct levels *levels, uint64_t ino, struct bytes dirs, struct bytes dirs_to,
+		     struct bytes name)
+{
+	_cleanup_(buf_done) struct buf from = { 0 }, to = { 0 };
+	int r = key_dirs(dirs, name, &from);
+
+	if (r == 0)
+		r = key_dirs(dirs_to, name, &to);
+	return r < 0 ? r : levels_add(levels, ino, &from, &to);
 }
 
 int relocations_look(struct relocations *list, uint64_t dir)
@@ -372,7 +366,7 @@ int relocations_look(struct relocations *list, uint64_t dir)
 static int relocate_level(struct relocating *to, struct level *level, struct levels *levels)
 {
 	struct view *view = to->placing->view;
-	struct bytes dirs = buf_bytes(&level->dirs), dirs_to = buf_bytes(&level->dirs_to);
+	struct bytes dirs = buf_bytes(&level->from), dirs_to = buf_bytes(&level->to);
 	struct entries children = { 0 };
 	int r;
 
@@ -383,16 +377,16 @@ static int relocate_level(struct relocating *to, struct level *level, struct lev
 		const struct entry_copy *child = &children.item[i];
 
 		/* In a damaged store it may lie in itself. */
-		if (child->node.ino == levels->top)
+		if (child->node.ino == to->top)
 			r = -EIO;
 		else if (S_ISDIR(child->node.mode))
-			r = levels_add(levels, child->node.ino, dirs, dirs_to, entry_name(child));
+			r = add_level(levels, child->node.ino, dirs, dirs_to, entry_name(child));
 		else if (kind_is_state(child->node.kind))
 			r = relocate_file(to, child, dirs, dirs_to);
 	}
 	entries_done(&children);
-	buf_done(&level->dirs);
-	buf_done(&level->dirs_to);
+	buf_done(&level->from);
+	buf_done(&level->to);
 	return r;
 }
 
@@ -400,9 +394,9 @@ static int relocate_level(struct relocating *to, struct level *level, struct lev
 int relocations_below(struct placing *placing, uint64_t dir, struct bytes session,
 		      struct bytes dirs, struct bytes dirs_to, struct relocations *list)
 {
-	struct relocating to = { .placing = placing, .session = session, .list = list };
-	struct levels levels = { .top = dir };
-	int r = levels_add(&levels, levels.top, dirs, dirs_to, bytes_make(NULL, 0));
+	struct relocating to = { .placing = placing, .session = session, .list = list, .top = dir };
+	_cleanup_(levels_done) struct levels levels = { 0 };
+	int r = add_level(&levels, dir, dirs, dirs_to, bytes_make(NULL, 0));
 
 	for (size_t i = 0; r == 0 && i < levels.count; i++) {
 		struct level level = levels.item[i];
@@ -411,11 +405,6 @@ int relocations_below(struct placing *placing, uint64_t dir, struct bytes sessio
 		levels.item[i] = (struct level){ 0 };
 		r = relocate_level(&to, &level, &levels);
 	}
-	for (size_t i = 0; i < levels.count; i++) {
-		buf_done(&levels.item[i].dirs);
-		buf_done(&levels.item[i].dirs_to);
-	}
-	free(levels.item);
 	return r;
 }
 

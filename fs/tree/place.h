@@ -63,6 +63,20 @@ struct relocations {
 	size_t dir_count;
 	size_t dir_room;
 };
+/* Directories that are still to be looked into, each with two paths: before the move and after. */
+struct levels {
+	struct level {
+		uint64_t ino;
+		struct buf from;
+		struct buf to;
+	} * item;
+	size_t count;
+	size_t room;
+};
+/* Takes the paths over, unless there is no memory. */
+int levels_add(struct levels *levels, uint64_t ino, struct buf *from, struct buf *to);
+void levels_done(struct levels *levels);
+
 int relocations_add(struct relocations *list, const struct backend_node *old,
 		    const struct backend_node *new);
 /* Note that a directory is read. */

@@ -44,8 +44,10 @@ struct moving {
 	struct relocations files; /* state files that get another key: itself, or below it */
 	struct stage stage;	  /* content that is published anew */
 	struct save *save;
-	struct ghost_end *ghost; /* whose rows are there */
-	bool whiteout;		 /* leave a whiteout under the old name, which is: */
+	struct ghost_end *ghost;  /* whose rows are there */
+	struct backend_node copy; /* for the inode after the commit: of node, */
+	char *copied_name;	  /* and of name_to */
+	bool whiteout;		  /* leave a whiteout under the old name, which is: */
 	struct bytes name;
 };
 
@@ -56,6 +58,8 @@ static void moving_done(struct moving *moving)
 	save_free(moving->save);
 	stage_done(&moving->stage);
 	ghost_end_free(moving->ghost);
+	backend_node_done(&moving->copy);
+	free(moving->copied_name);
 }
 
 /* Turn the content into what the new name says.  fresh: do not keep the rows that are there now. */
@@ -161,29 +165,20 @@ static int moving_plan(struct tree *tree, struct view *view, struct moving *movi
 			    batch);
 }
 
-/* The inode's copy of the node after the commit. */
-static int moving_prepare(struct moving *moving, struct backend_node *ret_node, char **ret_name)
+/* What the inode gets after the commit. */
+static int moving_prepare(struct moving *moving)
 {
-	char *name = bytes_dup(moving->name_to);
-
-	if (!name)
-		return -ENOMEM;
-	if (backend_node_copy(&moving->node, ret_node) < 0) {
-		free(name);
-		return -ENOMEM;
-	}
-	*ret_name = name;
-	return 0;
+	moving->copied_name = bytes_dup(moving->name_to);
+	return moving->copied_name ? backend_node_copy(&moving->node, &moving->copy) : -ENOMEM;
 }
 
-static void moving_apply(struct tree *tree, struct moving *moving, struct backend_node *node,
-			 char *name)
+static void moving_apply(struct tree *tree, struct moving *moving)
 {
 	struct inode *inode = moving->inode;
 
-	node->flags = moving->node.flags;
-	node->size = moving->node.size;
-	inode_set_node(inode, node);
+	moving->copy.flags = moving->node.flags;
+	moving->copy.size = moving->node.size;
+	inode_set_node(inode, &moving->copy);
 	inode->changed = inode->replaced_at = ++tree->changes;
 	relocations_apply(tree, &moving->files);
 	if (moving->ghost)
@@ -193,20 +188,17 @@ static void moving_apply(struct tree *tree, struct moving *moving, struct backen
 		inode->version++;
 		inode_extended(inode, inode->version - 1);
 	}
-	called_is(tree, inode, bytes_str(name));
-	if (!inode_is_dir(inode)) {
-		free(name);
+	called_is(tree, inode, bytes_str(moving->copied_name));
+	if (!inode_is_dir(inode))
 		return;
-	}
 	free(inode->name);
-	inode->name = name;
+	inode->name = steal_ptr(moving->copied_name);
 	if (inode->parent != moving->dir_to) {
 		struct inode *parent = inode->parent;
 
 		inode->parent = inode_ref(tree, moving->dir_to);
 		/* In a damaged store its node may not have a place. */
-		if (parent)
-			inode_forget(tree, parent, 1);
+		inode_forget(tree, parent, 1);
 	}
 }
 
@@ -276,8 +268,6 @@ static int rename_plain(struct tree *tree, struct view *view, struct moving *mov
 {
 	_cleanup_(batch_done) struct batch batch = { 0 };
 	_cleanup_(unlinking_done) struct unlinking unlinking = { .entry = over_id };
-	_cleanup_(backend_node_done) struct backend_node copy = { 0 };
-	_cleanup_(freep) char *name = NULL;
 	_cleanup_(changed_dirs_done) struct changed_dirs dirs = { 0 };
 	unsigned flags = 0;
 	bool forgets;
@@ -303,7 +293,7 @@ static int rename_plain(struct tree *tree, struct view *view, struct moving *mov
 	if (r == 0)
 		r = moving_plan(tree, view, moving, over, over_id, false, &batch);
 	if (r == 0)
-		r = moving_prepare(moving, &copy, &name);
+		r = moving_prepare(moving);
 	if (r < 0)
 		return r;
 	view_end(view);
@@ -328,7 +318,7 @@ static int rename_plain(struct tree *tree, struct view *view, struct moving *mov
 	changed_dirs_apply(&dirs);
 	if (over)
 		unlinking_apply(&unlinking);
-	moving_apply(tree, moving, &copy, steal_ptr(name));
+	moving_apply(tree, moving);
 	return 0;
 }
 
@@ -384,18 +374,14 @@ static int exchange_plan(struct tree *tree, struct view *view, struct moving *a,
 static int rename_exchange(struct tree *tree, struct view *view, struct moving *a, struct moving *b)
 {
 	_cleanup_(batch_done) struct batch batch = { 0 };
-	_cleanup_(backend_node_done) struct backend_node a_copy = { 0 };
-	_cleanup_(backend_node_done) struct backend_node b_copy = { 0 };
-	_cleanup_(freep) char *a_name = NULL;
-	_cleanup_(freep) char *b_name = NULL;
 	_cleanup_(changed_dirs_done) struct changed_dirs dirs = { 0 };
 	int r;
 
 	r = exchange_plan(tree, view, a, b, &batch);
 	if (r == 0)
-		r = moving_prepare(a, &a_copy, &a_name);
+		r = moving_prepare(a);
 	if (r == 0)
-		r = moving_prepare(b, &b_copy, &b_name);
+		r = moving_prepare(b);
 	if (r == 0)
 		r = moving_dirs(a, NULL, &dirs);
 	if (r == 0)
@@ -407,8 +393,8 @@ static int rename_exchange(struct tree *tree, struct view *view, struct moving *
 	if (r < 0)
 		return r;
 	changed_dirs_apply(&dirs);
-	moving_apply(tree, a, &a_copy, steal_ptr(a_name));
-	moving_apply(tree, b, &b_copy, steal_ptr(b_name));
+	moving_apply(tree, a);
+	moving_apply(tree, b);
 	return 0;
 }
 
@@ -452,8 +438,7 @@ int name_nameless(struct tree *tree, struct inode *inode, struct inode *dir, str
 	if (r == 0)
 		r = rename_plain(tree, &view, &moving, there, id);
 	view_end(&view);
-	if (there)
-		inode_forget(tree, there, 1);
+	inode_forget(tree, there, 1);
 	if (r < 0)
 		return r;
 	inode->nameless = false;
@@ -473,11 +458,7 @@ static int name_once(struct tree *tree, struct inode *inode, struct inode *dir, 
 
 int tree_name(struct tree *tree, struct inode *inode, struct inode *dir, struct bytes name)
 {
-	struct notes notes = { 0 };
-	int r = TREE_RETRY(tree, name_once(tree, inode, dir, name, &notes));
-
-	notes_send(&notes, tree, NOTIFY_LATER);
-	return r;
+	return TREE_RETRY_NOTING(tree, NOTIFY_LATER, name_once(tree, inode, dir, name, &notes));
 }
 
 /* 1 when it is something else now. */
@@ -559,8 +540,7 @@ static int rename_once(struct tree *tree, struct inode *dir, struct bytes name,
 	if (r == 0)
 		temporary_moved(tree, moving.inode, dir, name, taking);
 	inode_forget(tree, moving.inode, 1);
-	if (pair.over)
-		inode_forget(tree, pair.over, 1);
+	inode_forget(tree, pair.over, 1);
 	return MIN(r, 0);
 }
 
@@ -568,7 +548,6 @@ int tree_rename_by(struct tree *tree, struct inode *dir, struct bytes name, stru
 		   struct bytes name_to, unsigned flags, pid_t pid)
 {
 	_cleanup_(taking_done) struct taking taking = { .dir = dir, .name = name };
-	struct notes notes = { 0 };
 	int r;
 
 	if (tree->options.read_only)
@@ -576,9 +555,9 @@ int tree_rename_by(struct tree *tree, struct inode *dir, struct bytes name, stru
 	if (flags & ~(unsigned)(RENAME_NOREPLACE | RENAME_EXCHANGE | RENAME_WHITEOUT) ||
 	    ((flags & RENAME_EXCHANGE) && flags != RENAME_EXCHANGE))
 		return -EINVAL;
-	r = TREE_RETRY(tree,
-		       rename_once(tree, dir, name, dir_to, name_to, flags, pid, &taking, &notes));
-	notes_send(&notes, tree, NOTIFY_LATER);
+	r = TREE_RETRY_NOTING(tree, NOTIFY_LATER,
+			      rename_once(tree, dir, name, dir_to, name_to, flags, pid, &taking,
+					  &notes));
 	if (r == 0)
 		away_put_others(tree, dir, name, &taking);
 	return name_refused(name, r);

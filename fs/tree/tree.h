@@ -72,9 +72,6 @@ int name_refused(struct bytes name, int error);
 
 enum { LIST_DOTS = 2 /* "." and ".." have the positions 1 and 2 */ };
 int list_dots(uint64_t ino, uint64_t parent, uint64_t position, tree_entry_fn *fn, void *arg);
-/* tree_list() of a directory that is not a window, without inodes. */
-int list_names(struct tree *tree, struct inode *dir, uint64_t position, uint64_t end,
-	       tree_entry_fn *fn, void *arg);
 struct dates;
 /* rename-dates.c: how rows of this kind are dated that come to be by a rename to a name. */
 int dates_of_moved(struct tree *tree, struct view *view, struct inode *inode, uint32_t kind,
@@ -93,11 +90,8 @@ int tree_place_anew(struct tree *tree, struct inode *dir, struct bytes name);
  * -ENOTDIR.  No lock is held. */
 int tree_make_above(struct tree *tree, struct bytes path, const struct inode *like,
 		    struct inode **ret_dir, struct bytes *ret_name);
-struct away;
-/* away.c: give the file of its name the content of a save; counted.  No lock is held. */
-int away_put(struct tree *tree, struct away *away, enum notify_how how, struct inode **ret_inode);
-/* A missing name by which the thread's process has a save open that was renamed away: make it
- * again.  -ENOENT. */
+/* away.c: a missing name by which the thread's process has a save open that was renamed away: make
+ * it again.  -ENOENT. */
 int away_find(struct tree *tree, struct inode *dir, struct bytes name, pid_t pid,
 	      struct inode **ret_inode);
 struct taking;

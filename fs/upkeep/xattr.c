@@ -182,7 +182,6 @@ static bool is_home(struct tree *tree, struct inode *inode)
 int tree_set_xattr(struct tree *tree, struct inode *inode, struct bytes name, struct bytes value,
 		   int flags)
 {
-	struct notes notes = { 0 };
 	struct dates dates;
 	int64_t ttl, quota;
 	int r;
@@ -206,8 +205,8 @@ int tree_set_xattr(struct tree *tree, struct inode *inode, struct bytes name, st
 		return 0;
 	if (xattr_is_order(inode, name))
 		return tree_order(tree, value);
-	r = TREE_RETRY(tree, set_xattr_once(tree, inode, name, value, flags, &notes));
-	notes_send(&notes, tree, NOTIFY_CONTENT);
+	r = TREE_RETRY_NOTING(tree, NOTIFY_CONTENT,
+			      set_xattr_once(tree, inode, name, value, flags, &notes));
 	if (r == 0 && xattr_is(name, TRASH_TTL))
 		expire_soon(tree);
 	if (r == 0 && xattr_is(name, QUOTA_ATTRIBUTE)) {
@@ -309,7 +308,6 @@ static int remove_xattr_once(struct tree *tree, struct inode *inode, struct byte
 
 int tree_remove_xattr(struct tree *tree, struct inode *inode, struct bytes name)
 {
-	struct notes notes = { 0 };
 	int r;
 
 	if (tree->options.read_only || inode->window)
@@ -317,8 +315,7 @@ int tree_remove_xattr(struct tree *tree, struct inode *inode, struct bytes name)
 	r = xattr_judge(name);
 	if (r < 0)
 		return r;
-	r = TREE_RETRY(tree, remove_xattr_once(tree, inode, name, &notes));
-	notes_send(&notes, tree, NOTIFY_CONTENT);
+	r = TREE_RETRY_NOTING(tree, NOTIFY_CONTENT, remove_xattr_once(tree, inode, name, &notes));
 	/* The ttl in the store counts from now on. */
 	if (r == 0 && xattr_is(name, TRASH_TTL))
 		expire_soon(tree);

@@ -104,7 +104,7 @@ static int list_shown(struct tree *tree, const struct inode *dir, uint64_t posit
 
 	int r = position & REMOVED_BIT || removed_is(tree, of) ?
 			0 :
-			list_names(tree, of, position, end, list_shown_name, &listing);
+			tree_list(tree, of, position, end, false, list_shown_name, &listing);
 
 	view_end(&listing.view);
 	if ((r < 0 && r != -EUCLEAN) || listing.stopped || !question_has_at(question))

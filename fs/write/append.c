@@ -149,6 +149,13 @@ static void append_line(struct appending *appending, const struct line *line, bo
 	list->piece_seq = 0;
 }
 
+static void tail_ends(struct list_state *list)
+{
+	list->tail_is_row = list->tail_spoilt = false;
+	list->tail_size = 0;
+	list->tail_opens = '\0';
+}
+
 /* Close the tail off. */
 static void append_seal(struct appending *appending)
 {
@@ -161,10 +168,7 @@ static void append_seal(struct appending *appending)
 		list->piece_lines++;
 		appending->piece_lines++;
 	}
-	list->tail_is_row = false;
-	list->tail_size = 0;
-	list->tail_spoilt = false;
-	list->tail_opens = '\0';
+	tail_ends(list);
 }
 
 /* Take the tail away; true when it is a row that stands at list.next now. */
@@ -183,10 +187,7 @@ static bool append_take_tail(struct appending *appending)
 				   list->tail_seq);
 		list->piece_seq = list->tail_seq;
 	}
-	list->tail_is_row = false;
-	list->tail_size = 0;
-	list->tail_spoilt = false;
-	list->tail_opens = '\0';
+	tail_ends(list);
 	return was_row;
 }
 
@@ -199,11 +200,8 @@ static void append_behind_tail(struct appending *appending, const struct line *l
 	list->piece_lines += line->newline;
 	appending->piece_lines += line->newline;
 	list->tail_size += line->size;
-	if (!line->newline)
-		return;
-	list->tail_size = 0;
-	list->tail_spoilt = false;
-	list->tail_opens = '\0';
+	if (line->newline)
+		tail_ends(list);
 }
 
 /* The bytes that a JSON text can end in when it begins with this one; "" when no JSON text does. */

@@ -554,8 +554,6 @@ ssize_t handle_write_as(struct tree *tree, struct handle *handle, int flags, pid
 			uint64_t offset, struct bytes data)
 {
 	const struct through *through = handle->through;
-	struct notes notes = { 0 };
-	ssize_t r;
 
 	/* Through a window a list can only be appended to, but fcntl(2) can remove O_APPEND, and a
 	 * shared mapping writes at offsets of the window: both are refused. */
@@ -565,12 +563,12 @@ ssize_t handle_write_as(struct tree *tree, struct handle *handle, int flags, pid
 		return -EROFS;
 	if (through)
 		return handle_write_as(tree, through->handle, flags, pid, offset, data);
-	r = TREE_RETRY(tree, write_once(tree, handle, flags, pid, offset, data, &notes));
 	/* The kernel holds the pages that it writes until this is answered, and a notice may wait
 	 * for them. */
-	notes_send(&notes, tree,
-		   handle->direct && pid != HANDLE_PAGES ? NOTIFY_CONTENT : NOTIFY_LATER);
-	return r;
+	return TREE_RETRY_NOTING(tree,
+				 handle->direct && pid != HANDLE_PAGES ? NOTIFY_CONTENT :
+									 NOTIFY_LATER,
+				 write_once(tree, handle, flags, pid, offset, data, &notes));
 }
 
 ssize_t handle_write(struct tree *tree, struct handle *handle, pid_t pid, uint64_t offset,

@@ -234,8 +234,9 @@ static int open_once(struct tree *tree, struct handle *handle, unsigned number, 
 	return r;
 }
 
-static void writing_free(struct writing *writing)
+static void writing_free(struct tree *tree, struct writing *writing)
 {
+	temporary_left(tree, writing);
 	stage_done(&writing->stage);
 	stage_done(&writing->piece);
 	pthread_mutex_destroy(&writing->lock);
@@ -326,7 +327,7 @@ static void open_failed(struct tree *tree, struct handle *handle, bool joined)
 		last = writing_drop(tree, handle);
 	}
 	if (last)
-		writing_free(writing);
+		writing_free(tree, writing);
 	version_drop(&handle->old);
 	free(handle);
 }
@@ -376,7 +377,6 @@ void wait_for_release(struct tree *tree, struct inode *inode, unsigned face)
 static int open_handle(struct tree *tree, struct inode *inode, unsigned face, int flags, pid_t pid,
 		       enum notify_how how, struct handle **ret_handle)
 {
-	struct notes notes = { 0 };
 	struct handle *handle;
 	bool changed = false, joined;
 	int r;
@@ -400,8 +400,7 @@ static int open_handle(struct tree *tree, struct inode *inode, unsigned face, in
 	}
 	if (inode_is_state(inode) && handle_writes(handle))
 		handle_opened_by(handle, pid);
-	r = TREE_RETRY(tree, open_once(tree, handle, face, pid, &changed, &notes));
-	notes_send(&notes, tree, how);
+	r = TREE_RETRY_NOTING(tree, how, open_once(tree, handle, face, pid, &changed, &notes));
 	if (r > 0)
 		again_add(tree, pid, handle->kind, inode_nodeid(inode, face));
 	else
@@ -471,9 +470,7 @@ static void handle_close(struct tree *tree, struct handle *handle)
 	}
 	notes_send(&notes, tree, NOTIFY_LATER);
 	if (last)
-		temporary_left(tree, writing);
-	if (last)
-		writing_free(writing);
+		writing_free(tree, writing);
 	stage_done(&handle->whole);
 	free(handle);
 	inode_forget(tree, inode, 1);

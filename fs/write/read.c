@@ -306,15 +306,11 @@ int handle_read(struct tree *tree, struct handle *handle, uint64_t offset, size_
 		struct buf *out)
 {
 	size_t before = out->size;
-	struct notes notes = { 0 };
-	int r;
 
 	if (handle->through)
 		return tree->views->read(tree, handle->through, offset, size, false, out);
-	r = TREE_RETRY(tree, read_once(tree, handle, offset, size, before, out, &notes));
-
-	notes_send(&notes, tree, NOTIFY_LATER);
-	return r;
+	return TREE_RETRY_NOTING(tree, NOTIFY_LATER,
+				 read_once(tree, handle, offset, size, before, out, &notes));
 }
 
 /* The kernel fills its pages. */

@@ -193,15 +193,10 @@ static int allocate_once(struct tree *tree, struct handle *handle, int mode, uin
 int handle_allocate(struct tree *tree, struct handle *handle, int mode, uint64_t offset,
 		    uint64_t size)
 {
-	struct notes notes = { 0 };
-	int r;
-
 	if (handle->through)
 		return -EROFS;
-	r = TREE_RETRY(tree, allocate_once(tree, handle, mode, offset, size, &notes));
-
-	notes_send(&notes, tree, NOTIFY_CONTENT);
-	return r;
+	return TREE_RETRY_NOTING(tree, NOTIFY_CONTENT,
+				 allocate_once(tree, handle, mode, offset, size, &notes));
 }
 
 /* The size that the handle reads. */

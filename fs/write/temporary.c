@@ -26,12 +26,6 @@ static bool is_temporary(const struct tree *tree, const struct inode *inode)
 
 /* Kept saves. */
 
-static void kept_save_free(struct kept_save *save)
-{
-	stage_done(&save->stage);
-	free(save);
-}
-
 /* Keep the file's content, if it is a whole save.  Without room it is not kept. */
 int temporary_meets(struct tree *tree, struct inode *inode)
 {
@@ -48,7 +42,7 @@ int temporary_meets(struct tree *tree, struct inode *inode)
 	if (r == 0)
 		r = content_to_stage(&view, inode, &save->stage);
 	if (r < 0) {
-		kept_save_free(save);
+		kept_saves_done(&save);
 		if (r != -ESTALE)
 			log_warning("there is no room to keep a save of inode %llu: %s",
 				    (unsigned long long)inode->ino, strerror(-r));
@@ -60,32 +54,38 @@ int temporary_meets(struct tree *tree, struct inode *inode)
 	inode->saves = save;
 	for (int i = 0; *link && i < SAVES_KEPT; i++)
 		link = &(*link)->next;
-	if (*link) {
-		kept_save_free(*link);
-		*link = NULL;
-	}
+	kept_saves_done(link);
 	return 0;
+}
+
+/* The saves of a process go, and those of processes that have ended; but stays is kept, and taken
+ * goes. */
+static void drop_saves(struct inode *inode, pid_t process, const struct kept_save *stays,
+		       const struct kept_save *taken)
+{
+	struct kept_save **link = &inode->saves;
+
+	while (*link) {
+		struct kept_save *save = *link;
+
+		if (save == stays ||
+		    (save != taken && save->process != process && process_lives(save->process))) {
+			link = &save->next;
+			continue;
+		}
+		*link = steal_ptr(save->next);
+		kept_saves_done(&save);
+	}
 }
 
 /* The file has a whole save now; those of other processes stay kept, since they may still
  * rename. */
 void temporary_replaced(struct tree *tree, struct inode *inode, pid_t process)
 {
-	struct kept_save **link = &inode->saves;
-
 	inode->saver = process;
 	inode->saved = true;
 	inode->saved_at = ++tree->saves;
-	while (*link) {
-		struct kept_save *save = *link;
-
-		if (save->process != process && process_lives(save->process)) {
-			link = &save->next;
-			continue;
-		}
-		*link = save->next;
-		kept_save_free(save);
-	}
+	drop_saves(inode, process, NULL, NULL);
 }
 
 void temporary_saved(struct tree *tree, struct handle *handle)
@@ -372,7 +372,7 @@ int temporary_take(struct tree *tree, struct inode *inode, pid_t pid, uint32_t k
 	const pid_t process = pid > 0 ? process_number(pid) : 0;
 	struct writing *away = find_away(tree, taking->dir, taking->name, process);
 	struct candidate best = choose(tree, inode, away, process, kind);
-	struct kept_save *stays = NULL, **link = &inode->saves;
+	const struct kept_save *stays = NULL;
 	const bool replaces = best.kept || best.open;
 	int r = 0;
 
@@ -395,18 +395,7 @@ int temporary_take(struct tree *tree, struct inode *inode, pid_t pid, uint32_t k
 		r = put_candidate(tree, inode, &best, notes);
 	if (r < 0)
 		return r;
-	/* Other saves of this process, and those of processes that have ended, go. */
-	while (*link) {
-		struct kept_save *save = *link;
-
-		if (save == stays || (save != best.kept && save->process != process &&
-				      process_lives(save->process))) {
-			link = &save->next;
-			continue;
-		}
-		*link = save->next;
-		kept_save_free(save);
-	}
+	drop_saves(inode, process, stays, best.kept);
 	return 0;
 }
 
@@ -443,12 +432,7 @@ void temporary_moved(struct tree *tree, struct inode *inode, struct inode *dir, 
 
 void taking_done(struct taking *taking)
 {
-	while (taking->saves) {
-		struct kept_save *save = taking->saves;
-
-		taking->saves = save->next;
-		kept_save_free(save);
-	}
+	kept_saves_done(&taking->saves);
 }
 
 static int put_once(struct tree *tree, struct inode *inode, struct away *away, struct notes *notes)
@@ -473,11 +457,7 @@ static int put_once(struct tree *tree, struct inode *inode, struct away *away, s
 
 int temporary_put(struct tree *tree, struct inode *inode, struct away *away)
 {
-	struct notes notes = { 0 };
-	int r = TREE_RETRY(tree, put_once(tree, inode, away, &notes));
-
-	notes_send(&notes, tree, NOTIFY_CONTENT);
-	return r;
+	return TREE_RETRY_NOTING(tree, NOTIFY_CONTENT, put_once(tree, inode, away, &notes));
 }
 
 /* Other kept saves move to the file that has the name now. */
