@@ -167,7 +167,6 @@ static int change_before(void *arg, const struct backend_op *op, struct backend_
 {
 	const struct before *before = arg;
 
-	(void)op;
 	if (!before->change)
 		return -ENOENT;
 	*ret_change = *before->change;

@@ -37,13 +37,11 @@ static void memory_close(struct backend *backend)
 /* A snapshot is a reference, and does not hold up writers. */
 bool memory_snapshot_keep(struct backend *backend, backend_keep_fn *keep, void *arg)
 {
-	(void)backend, (void)keep, (void)arg;
 	return true;
 }
 
 int memory_sync(struct backend *backend)
 {
-	(void)backend;
 	return 0;
 }
 

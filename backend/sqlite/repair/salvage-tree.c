@@ -90,7 +90,6 @@ static int on_schema(void *arg, unsigned cell, sqlite3_stmt *row)
 	int64_t root = row ? sqlite3_column_int64(row, SALVAGE_FIRST + 3) : 0;
 	struct bytes name, sql;
 
-	(void)cell;
 	if (root < 1 || root > salvage->image.pages)
 		return 0;
 	name = text_at(row, 1);
@@ -115,7 +114,6 @@ static int on_meta(void *arg, unsigned cell, sqlite3_stmt *row)
 {
 	struct salvage *salvage = arg;
 
-	(void)cell;
 	if (row && bytes_equal(text_at(row, 0), BYTES("made")))
 		salvage->foreign = bytes_equal(text_at(row, 1), BYTES("0"));
 	if (row && !salvage->table_found && bytes_equal(text_at(row, 0), BYTES("table")))

@@ -340,7 +340,6 @@ int sqlite_lock_find(struct backend *backend, struct backend_snapshot *snapshot,
 	bool found;
 	int r = each_lock(&snapshot->conn, ino, find, &finding, &found);
 
-	(void)backend;
 	return r < 0 ? r : found ? 0 : -ENOENT;
 }
 
@@ -378,6 +377,5 @@ int sqlite_orphan_list(struct backend *backend, struct backend_snapshot *snapsho
 int sqlite_orphan_find(struct backend *backend, struct backend_snapshot *snapshot,
 		       struct bytes session, struct bytes key, struct backend_node *ret_node)
 {
-	(void)backend;
 	return sqlite_read_orphan(&snapshot->conn, session, key, ret_node);
 }
