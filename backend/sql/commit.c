@@ -25,6 +25,7 @@
 #include <stdlib.h>
 
 #include "backend/sql/transaction.h"
+#include "backend/sql/cursor.h"
 #include "backend/sql/feed.h"
 #include "backend/sql/mounts.h"
 #include "backend/sql/schema.h"
@@ -49,20 +50,6 @@ static void rollback(struct sql *store)
 		sql_disconnect(store, &store->writer.link);
 }
 
-/* The number that a question has for an answer, if it has one. */
-static int ask_number(struct sql *store, enum sql_text text, const struct sql_value *values,
-		      size_t count, int64_t *ret_number)
-{
-	struct sql_answer *answer = NULL;
-	struct bytes columns[SQL_COLUMNS];
-	int r = sql_ask_text(store, store->writer.link, text, values, count, &answer);
-
-	if (r == 0 && sql_row(store, answer, columns))
-		*ret_number = sql_int(columns[0]);
-	store->texts.driver->answer_done(answer);
-	return r;
-}
-
 /* Whether the last transaction was committed, of which nothing was heard: 1, 0, or -EOWNERDEAD if
  * nobody can know, since the mount was ended.  told: who waits for it will hear; otherwise it was
  * given up, and if it was committed, what is remembered here is not what is stored. */
@@ -76,10 +63,10 @@ static int ask_lane(struct sql *store, bool told)
 	int r = sql_ask(store, link, bytes_str(store->texts.driver->begin_write), NULL);
 
 	if (r == 0)
-		r = ask_number(store, SQL_LANE_ASK, &mount, 1, &lane);
+		r = sql_ask_number(store, link, SQL_LANE_ASK, &mount, 1, &lane);
 	if (r == 0)
-		r = ask_number(store, SQL_LANE_NOTES, SQL_VALUES(mount, sql_number(number)),
-			       &notes);
+		r = sql_ask_number(store, link, SQL_LANE_NOTES,
+				   SQL_VALUES(mount, sql_number(number)), &notes);
 	done = notes || lane == number;
 	if (r == 0 && lane >= 0 && !done)
 		r = sql_ask_text(store, link, SQL_LANE_SET,

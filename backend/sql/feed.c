@@ -422,17 +422,18 @@ int sql_others_read(struct sql *store, struct sql_link *link, struct sql_state *
 int sql_feed_begin(struct sql *store)
 {
 	struct sql_lanes lanes = { .newest = store->number };
-	struct sql_answer *answer = NULL;
-	struct bytes columns[SQL_COLUMNS];
-	int r = sql_ask_text(store, store->writer.link, SQL_LANES, SQL_NO_VALUES, &answer);
+	struct sql_cursor cursor =
+		sql_cursor_ask(store, store->writer.link, SQL_LANES, SQL_NO_VALUES);
+	int r;
 
-	while (r == 0 && sql_row(store, answer, columns)) {
-		const uint64_t mount = (uint64_t)sql_int(columns[0]);
+	while (sql_cursor_next(&cursor)) {
+		const uint64_t mount = (uint64_t)sql_cursor_number(&cursor, 0);
 
 		if (mount != store->number)
-			r = sql_lanes_raise(&lanes, mount, (uint64_t)sql_int(columns[1]));
+			cursor.r = sql_lanes_raise(&lanes, mount,
+						   (uint64_t)sql_cursor_number(&cursor, 1));
 	}
-	store->texts.driver->answer_done(answer);
+	r = sql_cursor_end(&cursor);
 	pthread_mutex_lock(&store->state.lock);
 	if (r == 0)
 		r = sql_lanes_copy(&lanes, &store->state.known);

@@ -14,17 +14,13 @@ enum { SHORT_MS = 2000 }; /* that the watching thread may wait for a connection 
 
 static int count_triggers(struct sql *store, struct sql_link *link, int64_t *ret_count)
 {
-	struct sql_answer *answer = NULL;
-	struct bytes columns[SQL_COLUMNS];
-	int r = sql_schema_ask(store, link, store->texts.driver->trigger_count,
-			       SQL_VALUES(sql_text(bytes_str(store->texts.layout.name))), &answer);
+	struct sql_cursor cursor =
+		sql_schema_look(store, link, store->texts.driver->trigger_count,
+				SQL_VALUES(sql_text(bytes_str(store->texts.layout.name))));
 
-	if (r == 0)
-		r = sql_need_row(store, answer, columns);
-	if (r == 0)
-		*ret_count = sql_int(columns[0]);
-	store->texts.driver->answer_done(answer);
-	return r;
+	if (sql_cursor_only(&cursor, -EIO))
+		*ret_count = sql_cursor_number(&cursor, 0);
+	return sql_cursor_end(&cursor);
 }
 
 /*
