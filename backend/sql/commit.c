@@ -32,6 +32,7 @@
 #include "backend/sql/slots.h"
 #include "backend/base/cleanup.h"
 #include "backend/base/log.h"
+#include "backend/base/thread.h"
 #include "backend/base/tick.h"
 
 enum {
@@ -319,11 +320,9 @@ int sql_commit(struct backend *backend, struct backend_batch *batch, unsigned fl
 
 	if (!store->number)
 		return -EROFS;
-	pthread_mutex_lock(&store->queue.lock);
-	if ((flags & BACKEND_AT_ONCE) && store->queue.writing) {
-		pthread_mutex_unlock(&store->queue.lock);
+	WITH_MUTEX(&store->queue.lock);
+	if ((flags & BACKEND_AT_ONCE) && store->queue.writing)
 		return -EBUSY;
-	}
 	*store->queue.last = &request;
 	store->queue.last = &request.next;
 	store->queue.waiting++;
@@ -334,6 +333,5 @@ int sql_commit(struct backend *backend, struct backend_batch *batch, unsigned fl
 		else
 			lead(store);
 	}
-	pthread_mutex_unlock(&store->queue.lock);
 	return request.result;
 }

@@ -24,18 +24,16 @@
 #include "backend/sql/slots.h"
 #include "backend/base/cleanup.h"
 #include "backend/base/log.h"
+#include "backend/base/thread.h"
 #include "backend/base/tick.h"
 
 enum { TURN_MS = 10000, TURN_IDLE_MS = 1000, PAUSE_MS = 2, OUTWAIT_MS = 500 };
 
 bool sql_mounts_lost(struct sql *store)
 {
-	bool lost;
+	WITH_MUTEX(&store->state.lock);
 
-	pthread_mutex_lock(&store->state.lock);
-	lost = store->number && store->state.lost == store->number;
-	pthread_mutex_unlock(&store->state.lock);
-	return lost;
+	return store->number && store->state.lost == store->number;
 }
 
 /* Those that were silent for too long. */

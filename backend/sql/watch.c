@@ -87,14 +87,11 @@ static int look(struct sql *store, struct sql_link *link)
 static bool pause_for(struct sql *store, int64_t milliseconds)
 {
 	const int64_t until = tick_now() + milliseconds * 1000000;
-	bool stop;
+	WITH_MUTEX(&store->watch.lock);
 
-	pthread_mutex_lock(&store->watch.lock);
 	if (!store->watch.stop)
 		tick_cond_wait(&store->watch.stopped, &store->watch.lock, until);
-	stop = store->watch.stop;
-	pthread_mutex_unlock(&store->watch.lock);
-	return !stop;
+	return !store->watch.stop;
 }
 
 static int beat(struct sql *store, struct sql_beats *beats)

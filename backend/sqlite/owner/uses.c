@@ -23,6 +23,7 @@
 #include "backend/sqlite/store/slots.h"
 #include "backend/sqlite/store/store.h"
 #include "backend/base/cleanup.h"
+#include "backend/base/thread.h"
 
 enum { FIRST_BYTE = 4096 }; /* mounts.c has those before it */
 
@@ -92,22 +93,21 @@ void sqlite_uses_look(struct sqlite *store, bool nothing_waits)
 	if (store->mounts.fd < 0)
 		return;
 	alone = !sqlite_mounts_shared(store);
-	pthread_mutex_lock(&store->uses.lock);
+	WITH_MUTEX(&store->uses.lock);
 	if (alone && store->uses.any)
 		store->uses.known |= nothing_waits;
 	else if (alone && !store->uses.removing.count)
 		tell_any(store);
 	else if (!alone && store->uses.any && !store->uses.removing.count)
 		tell_each(store);
-	pthread_mutex_unlock(&store->uses.lock);
 }
 
 /* *ret_known: that nobody has removed it. */
 static int begin_use(struct sqlite *store, uint64_t ino, bool *ret_known)
 {
 	int r;
+	WITH_MUTEX(&store->uses.lock);
 
-	pthread_mutex_lock(&store->uses.lock);
 	*ret_known = store->uses.known;
 	r = uses_has(&store->uses.removing, ino) ? -EAGAIN : uses_add(&store->uses.own, ino);
 	if (r == 0 && !store->uses.any) {
@@ -115,17 +115,16 @@ static int begin_use(struct sqlite *store, uint64_t ino, bool *ret_known)
 		if (r < 0)
 			uses_remove(&store->uses.own, ino);
 	}
-	pthread_mutex_unlock(&store->uses.lock);
 	return r == -EAGAIN || r == -EACCES ? -ESTALE : r;
 }
 
 static void end_use(struct sqlite *store, uint64_t ino)
 {
-	pthread_mutex_lock(&store->uses.lock);
+	WITH_MUTEX(&store->uses.lock);
+
 	uses_remove(&store->uses.own, ino);
 	if (!store->uses.any)
 		lock_file(store, F_UNLCK, ino);
-	pthread_mutex_unlock(&store->uses.lock);
 }
 
 /* -ESTALE: other mounts have left something that was not digested; 1: another program has. */
@@ -195,9 +194,10 @@ bool sqlite_uses_any(struct sqlite *store, uint64_t ino)
 	return own || lock_of_others(store, ino).l_type != F_UNLCK;
 }
 
-static int exclude(struct sqlite *store, uint64_t ino)
+int sqlite_uses_exclude(struct sqlite *store, uint64_t ino)
 {
 	int r;
+	WITH_MUTEX(&store->uses.lock);
 
 	if (uses_has(&store->uses.own, ino))
 		return -EBUSY;
@@ -209,23 +209,12 @@ static int exclude(struct sqlite *store, uint64_t ino)
 	return r == -EAGAIN || r == -EACCES ? why_not(store, ino) : r;
 }
 
-int sqlite_uses_exclude(struct sqlite *store, uint64_t ino)
-{
-	int r;
-
-	pthread_mutex_lock(&store->uses.lock);
-	r = exclude(store, ino);
-	pthread_mutex_unlock(&store->uses.lock);
-	return r;
-}
-
 void sqlite_uses_admit(struct sqlite *store)
 {
 	struct uses *removing = &store->uses.removing;
+	WITH_MUTEX(&store->uses.lock);
 
-	pthread_mutex_lock(&store->uses.lock);
 	while (removing->count)
 		lock_file(store, store->uses.any ? F_RDLCK : F_UNLCK,
 			  removing->ino[--removing->count]);
-	pthread_mutex_unlock(&store->uses.lock);
 }
