@@ -23,22 +23,10 @@
 #include "backend/sqlite/store/slots.h"
 #include "backend/sqlite/store/store.h"
 #include "backend/base/cleanup.h"
+#include "backend/base/descriptor.h"
 #include "backend/base/thread.h"
 
 enum { FIRST_BYTE = 4096 }; /* mounts.c has those before it */
-
-/* A range of bytes; without a length as far as the numbers go. */
-static int lock_range(const struct sqlite *store, short type, off_t from, off_t size)
-{
-	struct flock lock = {
-		.l_type = type, .l_whence = SEEK_SET, .l_start = from, .l_len = size
-	};
-	int r;
-
-	while ((r = fcntl(store->mounts.fd, F_OFD_SETLK, &lock)) < 0 && errno == EINTR)
-		;
-	return r < 0 ? -errno : 0;
-}
 
 static off_t byte_of(uint64_t ino)
 {
@@ -47,7 +35,7 @@ static off_t byte_of(uint64_t ino)
 
 static int lock_file(const struct sqlite *store, short type, uint64_t ino)
 {
-	return lock_range(store, type, byte_of(ino), 1);
+	return descriptor_lock(store->mounts.fd, type, byte_of(ino), 1, false);
 }
 
 void sqlite_uses_init(struct sqlite *store)
@@ -72,17 +60,17 @@ static void tell_each(struct sqlite *store)
 		off_t byte = byte_of(own->ino[i]);
 
 		if (byte > from)
-			lock_range(store, F_UNLCK, from, byte - from);
+			descriptor_lock(store->mounts.fd, F_UNLCK, from, byte - from, false);
 		from = byte + 1;
 	}
-	lock_range(store, F_UNLCK, from, 0);
+	descriptor_lock(store->mounts.fd, F_UNLCK, from, 0, false);
 	store->uses.any = store->uses.known = false;
 }
 
 /* From now on nobody can remove anything; what was removed before may wait to be digested. */
 static void tell_any(struct sqlite *store)
 {
-	store->uses.any = lock_range(store, F_RDLCK, FIRST_BYTE, 0) == 0;
+	store->uses.any = descriptor_lock(store->mounts.fd, F_RDLCK, FIRST_BYTE, 0, false) == 0;
 	store->uses.known = false;
 }
 
@@ -163,21 +151,10 @@ int sqlite_use(struct backend *backend, uint64_t ino, bool on)
 	return r;
 }
 
-/* The lock of another mount that is in the way; if none is, its type is F_UNLCK. */
-static struct flock lock_of_others(const struct sqlite *store, uint64_t ino)
-{
-	struct flock lock = {
-		.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = byte_of(ino), .l_len = 1
-	};
-
-	fcntl(store->mounts.fd, F_OFD_GETLK, &lock);
-	return lock;
-}
-
 /* The lock in the way tells whether it is that of a mount which was alone. */
 static int why_not(const struct sqlite *store, uint64_t ino)
 {
-	const struct flock lock = lock_of_others(store, ino);
+	const struct flock lock = descriptor_lock_of_others(store->mounts.fd, byte_of(ino), 1);
 
 	return lock.l_type != F_UNLCK && lock.l_len != 0 ? -EBUSY : -EAGAIN;
 }
@@ -191,7 +168,7 @@ bool sqlite_uses_any(struct sqlite *store, uint64_t ino)
 	pthread_mutex_lock(&store->uses.lock);
 	own = uses_has(&store->uses.own, ino);
 	pthread_mutex_unlock(&store->uses.lock);
-	return own || lock_of_others(store, ino).l_type != F_UNLCK;
+	return own || descriptor_is_locked(store->mounts.fd, byte_of(ino), 1);
 }
 
 int sqlite_uses_exclude(struct sqlite *store, uint64_t ino)
