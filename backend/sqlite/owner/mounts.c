@@ -388,20 +388,17 @@ uint64_t sqlite_mounts_least(const struct sqlite *store)
 	return least;
 }
 
-unsigned sqlite_mounts_list(const struct sqlite *store, uint64_t *ret_numbers)
+bool sqlite_mounts_lives(const struct sqlite *store, uint64_t number)
 {
 	struct slot slots[SQLITE_MOUNTS];
-	unsigned count = 0;
 
-	if (store->mounts.fd < 0) {
-		*ret_numbers = store->mounts.number;
-		return 1;
-	}
+	if (store->mounts.fd < 0)
+		return number == store->mounts.number;
 	read_slots(store, slots);
 	for (unsigned i = 0; i < SQLITE_MOUNTS; i++)
-		if (is_alive(store, slots, i))
-			ret_numbers[count++] = slots[i].number;
-	return count;
+		if (slots[i].number == number && is_alive(store, slots, i))
+			return true;
+	return false;
 }
 
 static void pause_before(unsigned look)
