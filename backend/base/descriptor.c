@@ -53,6 +53,28 @@ int descriptor_open(const char *path, int flags, mode_t mode)
 	return descriptor_above(open(path, flags | O_CLOEXEC, mode));
 }
 
+int descriptor_lock(int fd, short type, off_t from, off_t size, bool wait)
+{
+	struct flock lock = {
+		.l_type = type, .l_whence = SEEK_SET, .l_start = from, .l_len = size
+	};
+	int r;
+
+	while ((r = fcntl(fd, wait ? F_OFD_SETLKW : F_OFD_SETLK, &lock)) < 0 && errno == EINTR)
+		;
+	return r < 0 ? -errno : 0;
+}
+
+struct flock descriptor_lock_of_others(int fd, off_t from, off_t size)
+{
+	struct flock lock = {
+		.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = from, .l_len = size
+	};
+
+	fcntl(fd, F_OFD_GETLK, &lock);
+	return lock;
+}
+
 FILE *descriptor_stream(const char *path)
 {
 	int fd = descriptor_open(path, O_RDONLY, 0), error;

@@ -11,6 +11,7 @@
  */
 
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <sys/types.h>
 
@@ -34,6 +35,15 @@ int descriptor_fill(void);
 int descriptor_above(int fd);
 /* As open(2) with O_CLOEXEC; the mode is for a file that is made. */
 int descriptor_open(const char *path, int flags, mode_t mode);
+/* Lock bytes for this open file description, or with F_UNLCK no longer; size 0: as far as there are
+ * any.  0 or -errno; wait: while others have them. */
+int descriptor_lock(int fd, short type, off_t from, off_t size, bool wait);
+/* The lock of another one that is in the way of one for writing; F_UNLCK: none is. */
+struct flock descriptor_lock_of_others(int fd, off_t from, off_t size);
+static inline bool descriptor_is_locked(int fd, off_t from, off_t size)
+{
+	return descriptor_lock_of_others(fd, from, size).l_type != F_UNLCK;
+}
 /* A file to be read as a stream, to be closed with fclosep(); NULL and errno. */
 FILE *descriptor_stream(const char *path);
 static inline void fclosep(FILE **file)

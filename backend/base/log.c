@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #include "backend/base/log.h"
 
-#include <pthread.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "backend/base/log-limit.h"
+#include "backend/base/thread.h"
 
 static void sink_stderr(int level, const char *sentence)
 {
@@ -41,30 +41,27 @@ static struct {
 
 void log_limit_begin(unsigned most)
 {
-	pthread_mutex_lock(&limit.lock);
+	WITH_MUTEX(&limit.lock);
+
 	limit.most = most;
 	limit.left_out = 0;
 	memset(limit.formats, 0, sizeof(limit.formats));
 	memset(limit.counts, 0, sizeof(limit.counts));
-	pthread_mutex_unlock(&limit.lock);
 }
 
 uint64_t log_limit_end(void)
 {
-	uint64_t left_out;
+	WITH_MUTEX(&limit.lock);
 
-	pthread_mutex_lock(&limit.lock);
 	limit.most = 0;
-	left_out = limit.left_out;
-	pthread_mutex_unlock(&limit.lock);
-	return left_out;
+	return limit.left_out;
 }
 
 static bool is_beyond_limit(const char *format)
 {
 	bool beyond = false;
+	WITH_MUTEX(&limit.lock);
 
-	pthread_mutex_lock(&limit.lock);
 	for (size_t i = 0; limit.most && i < KINDS; i++) {
 		if (!limit.formats[i])
 			limit.formats[i] = format;
@@ -75,7 +72,6 @@ static bool is_beyond_limit(const char *format)
 		limit.left_out += beyond;
 		break;
 	}
-	pthread_mutex_unlock(&limit.lock);
 	return beyond;
 }
 

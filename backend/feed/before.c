@@ -94,23 +94,9 @@ int before_take_entry(struct before *before, uint64_t parent, int64_t id, struct
 
 uint64_t before_needs(const struct backend_op *op)
 {
-	switch (op->type) {
-	case BACKEND_NODE_PUT:
+	if (op->type == BACKEND_NODE_PUT)
 		return op->node->ino;
-	case BACKEND_NODE_DELETE:
-	case BACKEND_XATTR_PUT:
-	case BACKEND_XATTR_DELETE:
-	case BACKEND_CHUNK_PUT:
-	case BACKEND_CHUNK_DELETE:
-	case BACKEND_PIECE_PUT:
-	case BACKEND_PIECE_DELETE:
-	case BACKEND_MARK_DELETE:
-	case BACKEND_HIDDEN_DELETE:
-	case BACKEND_ROWS_SHIFT:
-		return op->ino;
-	default:
-		return 0;
-	}
+	return feed_is_below(op->type) || op->type == BACKEND_ROWS_SHIFT ? op->ino : 0;
 }
 
 int before_want(struct before *before, const struct backend_op *ops, size_t count)
@@ -167,7 +153,6 @@ static int change_before(void *arg, const struct backend_op *op, struct backend_
 {
 	const struct before *before = arg;
 
-	(void)op;
 	if (!before->change)
 		return -ENOENT;
 	*ret_change = *before->change;

@@ -399,6 +399,24 @@ static int note_change(struct feed_notes *notes, const struct feed_state *state,
 			 });
 }
 
+bool feed_is_below(enum backend_op_type type)
+{
+	switch (type) {
+	case BACKEND_NODE_DELETE:
+	case BACKEND_XATTR_PUT:
+	case BACKEND_XATTR_DELETE:
+	case BACKEND_CHUNK_PUT:
+	case BACKEND_CHUNK_DELETE:
+	case BACKEND_PIECE_PUT:
+	case BACKEND_PIECE_DELETE:
+	case BACKEND_MARK_DELETE:
+	case BACKEND_HIDDEN_DELETE:
+		return true;
+	default:
+		return false;
+	}
+}
+
 int feed_note(struct feed_notes *notes, const struct feed_state *state, const struct backend_op *op)
 {
 	_cleanup_(buf_done) struct buf name = { 0 };
@@ -432,32 +450,13 @@ int feed_note(struct feed_notes *notes, const struct feed_state *state, const st
 		return r == -ENOENT ? 0 :
 		       r < 0	    ? r :
 				      note_entry(notes, op->parent, buf_given(&name), node, true);
-	case BACKEND_NODE_DELETE:
-	case BACKEND_XATTR_PUT:
-	case BACKEND_XATTR_DELETE:
-	case BACKEND_CHUNK_PUT:
-	case BACKEND_CHUNK_DELETE:
-	case BACKEND_PIECE_PUT:
-	case BACKEND_PIECE_DELETE:
-	case BACKEND_MARK_DELETE:
-	case BACKEND_HIDDEN_DELETE:
-		return note_of_node(notes, state, op);
 	case BACKEND_CHANGE_DONE:
 		return note_change(notes, state, op);
 	case BACKEND_PAST_COPY:
 	case BACKEND_ROWS_COPY:
 		return note_all_rows(notes, op->session_to, op->key_to, false);
-	case BACKEND_PAST_NOTE:
-	case BACKEND_PAST_MERGE:
-	case BACKEND_PAST_SAME:
-	case BACKEND_PAST_FORGET:
-	case BACKEND_MARK_PUT: /* it says where a line begins that is there all the same */
-	case BACKEND_GUARD:
-	case BACKEND_LEASE:
-	case BACKEND_LOCK:
-	case BACKEND_SETTING:
-	case BACKEND_OP_TYPES:
-		return 0;
+	default:
+		/* A mark says where a line begins that is there all the same. */
+		return feed_is_below(op->type) ? note_of_node(notes, state, op) : 0;
 	}
-	return 0;
 }

@@ -36,6 +36,8 @@ struct feed_state {
 	void *arg;
 };
 
+/* Whether an operation changes what is kept under the number of a node, or takes that away. */
+bool feed_is_below(enum backend_op_type type);
 /* Note what an operation is about to change.  Of the fields for events only those are set whose
  * values are gone after the commit, or are known from the operations alone. */
 int feed_note(struct feed_notes *notes, const struct feed_state *state,

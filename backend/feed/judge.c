@@ -85,31 +85,11 @@ static bool hits(const struct backend_feed *feed, const struct judging *judging)
 	case BACKEND_GUARD:
 		return op->session.data ? hits_rows(feed, op->session, op->key) :
 					  hits_node(feed, op->ino, !op->at);
-	case BACKEND_NODE_DELETE:
-	case BACKEND_HIDDEN_DELETE:
-	case BACKEND_XATTR_PUT:
-	case BACKEND_XATTR_DELETE:
-	case BACKEND_CHUNK_PUT:
-	case BACKEND_CHUNK_DELETE:
-	case BACKEND_PIECE_PUT:
-	case BACKEND_PIECE_DELETE:
-	case BACKEND_MARK_DELETE:
-		return hits_node(feed, op->ino, false);
 	case BACKEND_MARK_PUT:
 		return hits_node(feed, op->ino, judging->append);
-	case BACKEND_CHANGE_DONE:
-	case BACKEND_CHANGE_APART:
-	case BACKEND_LEASE:
-	case BACKEND_LOCK:
-	case BACKEND_SETTING:
-	case BACKEND_PAST_NOTE:
-	case BACKEND_PAST_MERGE:
-	case BACKEND_PAST_SAME:
-	case BACKEND_PAST_FORGET:
-	case BACKEND_OP_TYPES:
-		return false;
+	default:
+		return feed_is_below(op->type) && hits_node(feed, op->ino, false);
 	}
-	return false;
 }
 
 static int judge_note(void *arg, const struct backend_feed *feed)

@@ -467,7 +467,6 @@ int memory_commit(struct backend *backend, struct backend_batch *batch, unsigned
 	uint64_t last_feed;
 	int r;
 
-	(void)flags;
 	pthread_mutex_lock(&store->commit_lock);
 	/* Other threads do not write these while we hold the lock. */
 	transaction.map = map_ref(store->map);

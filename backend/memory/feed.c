@@ -173,7 +173,6 @@ static int each_waiting(const struct memory *memory, const struct map *map, back
 
 static int is_any(void *arg, const struct backend_feed *feed)
 {
-	(void)feed;
 	*(bool *)arg = true;
 	return 1;
 }
@@ -395,7 +394,6 @@ int memory_orphan_find(struct backend *backend, struct backend_snapshot *snapsho
 	struct backend_node node;
 	int r = find_orphan(snapshot->map, session, key, &node);
 
-	(void)backend;
 	return r < 0 ? r : backend_node_copy(&node, ret_node);
 }
 

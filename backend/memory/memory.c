@@ -10,6 +10,7 @@
 #include "backend/memory/internal.h"
 #include "backend/base/cleanup.h"
 #include "backend/base/moment.h"
+#include "backend/base/thread.h"
 
 static void memory_close(struct backend *backend)
 {
@@ -37,13 +38,11 @@ static void memory_close(struct backend *backend)
 /* A snapshot is a reference, and does not hold up writers. */
 bool memory_snapshot_keep(struct backend *backend, backend_keep_fn *keep, void *arg)
 {
-	(void)backend, (void)keep, (void)arg;
 	return true;
 }
 
 int memory_sync(struct backend *backend)
 {
-	(void)backend;
 	return 0;
 }
 
@@ -74,12 +73,10 @@ static const uint64_t ITEM_MAX = 1000000000 - 65536;
 void memory_set_quota(struct backend *backend, uint64_t max_size)
 {
 	struct memory_store *store = memory_of(backend)->store;
+	WITH_MUTEX_AS(commits, &store->commit_lock);
+	WITH_MUTEX(&store->map_lock);
 
-	pthread_mutex_lock(&store->commit_lock);
-	pthread_mutex_lock(&store->map_lock);
 	store->max_size = max_size;
-	pthread_mutex_unlock(&store->map_lock);
-	pthread_mutex_unlock(&store->commit_lock);
 	backend->max_item = max_size ? MIN(ITEM_MAX, MAX(max_size, BACKEND_ITEM_LEAST)) : ITEM_MAX;
 }
 

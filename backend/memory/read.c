@@ -49,7 +49,6 @@ int memory_snapshot_begin(struct backend *backend, unsigned flags,
 
 void memory_snapshot_end(struct backend *backend, struct backend_snapshot *snapshot)
 {
-	(void)backend;
 	map_unref(snapshot->map);
 	free(snapshot);
 }
@@ -81,7 +80,6 @@ int memory_node_get(struct backend *backend, struct backend_snapshot *snapshot, 
 	struct backend_node node;
 	int r = memory_find_node(snapshot->map, ino, &node);
 
-	(void)backend;
 	return r < 0 ? r : backend_node_copy(&node, ret_node);
 }
 
@@ -106,7 +104,6 @@ int memory_node_list(struct backend *backend, struct backend_snapshot *snapshot,
 	struct walk walk = walk_in(snapshot->map, key_make(orphans_only ? KEY_ORPHAN : KEY_NODE));
 	struct backend_node node;
 
-	(void)backend;
 	key_add_number(&walk.key, (int64_t)after);
 	walk.behind = true;
 	while (walk_next(&walk)) {
@@ -155,7 +152,6 @@ int memory_entry_name(struct backend *backend, struct backend_snapshot *snapshot
 	const struct map_entry *entry;
 	int r;
 
-	(void)backend;
 	key_add_number(&key, (int64_t)id);
 	r = entry_find(snapshot->map, key, -ENOENT, &entry);
 	return r < 0 ? r : buf_append_bytes(name, name_of(entry));
@@ -166,7 +162,6 @@ int memory_entry_list(struct backend *backend, struct backend_snapshot *snapshot
 {
 	struct walk walk = walk_in(snapshot->map, key_of_node(KEY_ENTRY, parent));
 
-	(void)backend;
 	key_add_number(&walk.key, (int64_t)after);
 	walk.behind = true;
 	while (walk_next(&walk)) {
@@ -189,7 +184,6 @@ int memory_xattr_get(struct backend *backend, struct backend_snapshot *snapshot,
 	const struct map_entry *entry;
 	int r;
 
-	(void)backend;
 	key_add_text(&key, name);
 	r = entry_find(snapshot->map, key, -ENODATA, &entry);
 	return r < 0 ? r : buf_append_bytes(value, entry->value);
@@ -201,7 +195,6 @@ int memory_xattr_list(struct backend *backend, struct backend_snapshot *snapshot
 	struct walk walk = walk_in(snapshot->map, key_of_node(KEY_XATTR, ino));
 	_cleanup_(buf_done) struct buf name = { 0 };
 
-	(void)backend;
 	while (walk_next(&walk)) {
 		buf_clear(&name);
 		walk.r = key_take_text(&walk.rest, &name);
@@ -216,7 +209,6 @@ int memory_chunk_read(struct backend *backend, struct backend_snapshot *snapshot
 {
 	struct walk walk = walk_in(snapshot->map, key_of_node(KEY_CHUNK, ino));
 
-	(void)backend;
 	key_add_number(&walk.key, first);
 	while (walk_next(&walk)) {
 		int64_t chunk = key_take_number(&walk.rest);
@@ -238,7 +230,6 @@ int memory_row_read(struct backend *backend, struct backend_snapshot *snapshot,
 {
 	struct walk walk = walk_in(snapshot->map, key_of_state(KEY_ROW, session, key));
 
-	(void)backend;
 	key_add_number(&walk.key, first);
 	while (walk_next(&walk))
 		walk.r = fn(arg, key_take_number(&walk.rest), row_data(walk.entry->value));
@@ -251,7 +242,6 @@ int memory_row_read_back(struct backend *backend, struct backend_snapshot *snaps
 {
 	struct walk walk = walk_in(snapshot->map, key_of_state(KEY_ROW, session, key));
 
-	(void)backend;
 	key_add_number(&walk.key, last);
 	for (; most && walk_back(&walk); most--)
 		walk.r = fn(arg, key_take_number(&walk.rest), row_data(walk.entry->value));
@@ -265,7 +255,6 @@ int memory_row_read_times(struct backend *backend, struct backend_snapshot *snap
 	struct walk walk = walk_in(snapshot->map, key_of_state(KEY_ROW, session, key));
 	struct memory_row row;
 
-	(void)backend;
 	key_add_number(&walk.key, from);
 	for (; most && (back ? walk_back(&walk) : walk_next(&walk)); most--) {
 		memcpy(&row, walk.entry->value.data, sizeof(row));
@@ -283,7 +272,6 @@ int memory_key_stat(struct backend *backend, struct backend_snapshot *snapshot,
 	struct memory_row row;
 	int64_t first = 0;
 
-	(void)backend;
 	if (walk_next(&walk))
 		first = key_take_number(&walk.rest);
 	key_add_number(&walk.key, INT64_MAX);
@@ -304,7 +292,6 @@ int memory_piece_read(struct backend *backend, struct backend_snapshot *snapshot
 {
 	struct walk walk = walk_in(snapshot->map, key_of_node(KEY_PIECE, ino));
 
-	(void)backend;
 	key_add_number(&walk.key, first);
 	key_add_number(&walk.key, first_seq);
 	while (walk_next(&walk)) {
@@ -320,7 +307,6 @@ int memory_mark_find(struct backend *backend, struct backend_snapshot *snapshot,
 {
 	struct walk walk = walk_in(snapshot->map, key_of_node(KEY_MARK, ino));
 
-	(void)backend;
 	key_add_number(&walk.key, (int64_t)MIN(offset, (uint64_t)INT64_MAX));
 	if (walk_last(&walk))
 		*ret_mark = (struct backend_mark){ .offset = (uint64_t)key_take_number(&walk.rest),
@@ -333,7 +319,6 @@ int memory_mark_find_index(struct backend *backend, struct backend_snapshot *sna
 {
 	struct walk walk = walk_in(snapshot->map, key_of_node(KEY_MARK_INDEX, ino));
 
-	(void)backend;
 	key_add_number(&walk.key, index);
 	key_add_number(&walk.key, INT64_MAX);
 	if (walk_last(&walk)) {
@@ -348,7 +333,6 @@ int memory_last_ids(struct backend *backend, struct backend_snapshot *snapshot, 
 {
 	const struct memory_store *store = memory_of(backend)->store;
 
-	(void)snapshot;
 	*ret_ino = store->last_ino;
 	*ret_entry = store->last_entry;
 	return 0;
@@ -360,7 +344,6 @@ int memory_setting_list(struct backend *backend, struct backend_snapshot *snapsh
 	struct walk walk = walk_in(snapshot->map, key_make(KEY_SETTING));
 	_cleanup_(buf_done) struct buf name = { 0 };
 
-	(void)backend;
 	while (walk_next(&walk)) {
 		buf_clear(&name);
 		walk.r = key_take_text(&walk.rest, &name);

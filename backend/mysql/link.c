@@ -296,7 +296,6 @@ int mysql_store_prepare(const struct url *url, char **ret_why)
 {
 	MYSQL mysql;
 
-	(void)url, (void)ret_why;
 	if (mysql_library_init(0, NULL, NULL) || !mysql_init(&mysql))
 		return -ENOMEM;
 	mysql_load_plugin(&mysql, "caching_sha2_password", AUTHENTICATION, 0);

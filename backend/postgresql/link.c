@@ -46,7 +46,6 @@ struct sql_answer {
 
 static void ignore_notice(void *arg, const PGresult *result)
 {
-	(void)arg, (void)result;
 }
 
 /* Where systems keep the certificates that they trust: libpq before 16 does not ask OpenSSL. */
@@ -424,7 +423,6 @@ void pg_answer_done(struct sql_answer *answer)
 
 uint64_t pg_link_packet(struct sql_link *link)
 {
-	(void)link;
 	return PACKET;
 }
 

@@ -88,7 +88,6 @@ static int on_progress(void *arg, curl_off_t total, curl_off_t now, curl_off_t u
 {
 	const struct s3 *s3 = arg;
 
-	(void)total, (void)now, (void)upload_total, (void)upload_now;
 	return s3->stopped && s3->stopped();
 }
 

@@ -44,7 +44,6 @@ static bool is_memory(const char *store)
 static int open_memory(const char *store, const struct backend_options *options,
 		       struct backend **ret_backend, char **ret_why)
 {
-	(void)store, (void)ret_why;
 	return memory_backend_open(options, ret_backend);
 }
 

@@ -121,7 +121,6 @@ static int apply_shift(struct sql_packet *packet, const struct backend_op *op,
 {
 	static const char fields[] = "sk@tiq";
 
-	(void)applied;
 	if (op->to)
 		packet_say_op(packet, -EFBIG, op->to > 0 ? SQL_ROWS_UP : SQL_ROWS_DOWN, fields, op);
 	if (op->to && op->ino)
@@ -159,7 +158,6 @@ static int apply_node_set(struct sql_packet *packet, const struct backend_op *op
 {
 	const struct backend_node *node = op->node;
 
-	(void)applied;
 	packet_say(packet, -EIO, SQL_NODE_SET,
 		   SQL_VALUES(sql_id(node->ino), sql_number(op->at), sql_number(node->atime),
 			      sql_number(node->mtime), sql_number(node->ctime),
@@ -214,7 +212,6 @@ static int apply_lock(struct sql_packet *packet, const struct backend_op *op,
 	struct backend_lock lock;
 	int64_t item = 0;
 
-	(void)applied;
 	if (op->at)
 		packet_say(packet, -EAGAIN, SQL_GUARD_TOLD_LOCKS, SQL_VALUES(mount));
 	packet_say(packet, -EIO, SQL_LOCKS_DELETE, SQL_VALUES(ino, mount));
@@ -236,7 +233,6 @@ static int apply_lock(struct sql_packet *packet, const struct backend_op *op,
 static int apply_setting(struct sql_packet *packet, const struct backend_op *op,
 			 struct sql_applied *applied)
 {
-	(void)applied;
 	if (bytes_equal(op->name, BYTES("table")))
 		return op->data.size && bytes_equal(op->data,
 						    bytes_str(packet->store->texts.layout.name)) ?

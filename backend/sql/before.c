@@ -3,6 +3,7 @@
 
 #include <errno.h>
 
+#include "backend/sql/cursor.h"
 #include "backend/sql/read.h"
 #include "backend/base/cleanup.h"
 
@@ -30,49 +31,19 @@ static int list_wanted(struct before *before, struct buf *nodes, struct buf *ent
 	return r;
 }
 
-static int take_nodes(struct sql *store, struct before *before, struct sql_answer *answer)
+/* Those of a list; an empty one is not asked for. */
+static struct sql_cursor ask_list(struct sql *store, struct sql_link *link, enum sql_text text,
+				  const struct buf *list)
 {
-	struct bytes columns[SQL_COLUMNS];
-	int r = 0;
-
-	while (r == 0 && sql_row(store, answer, columns)) {
-		const struct backend_node node = sql_node_at(columns);
-
-		r = before_take_node(before, node.ino, &node);
-	}
-	return r;
-}
-
-static int take_entries(struct sql *store, struct before *before, struct sql_answer *answer)
-{
-	struct bytes columns[SQL_COLUMNS];
-	int r = 0;
-
-	while (r == 0 && sql_row(store, answer, columns))
-		r = before_take_entry(before, (uint64_t)sql_int(columns[0]), sql_int(columns[1]),
-				      columns[2], (uint64_t)sql_int(columns[3]), true);
-	return r;
-}
-
-static int ask_list(struct sql *store, struct before *before, struct sql_link *link,
-		    enum sql_text text, const struct buf *list,
-		    int (*take)(struct sql *, struct before *, struct sql_answer *))
-{
+	struct sql_cursor cursor = { .store = store };
 	_cleanup_(buf_done) struct buf buf = { 0 };
-	struct sql_answer *answer = NULL;
-	int r = list->size ? buf_append_str(&buf, store->texts.text[text]) : 0;
 
-	if (r < 0 || !list->size)
-		return r;
-	r = buf_append_bytes(&buf, buf_bytes(list));
-	if (r == 0)
-		r = buf_append_byte(&buf, ')');
-	if (r == 0)
-		r = sql_ask(store, link, buf_bytes(&buf), &answer);
-	if (r == 0)
-		r = take(store, before, answer);
-	store->texts.driver->answer_done(answer);
-	return r;
+	if (list->size)
+		cursor.r = buf_join(&buf, bytes_str(store->texts.text[text]), buf_bytes(list),
+				    BYTES(")"));
+	if (cursor.r == 0 && list->size)
+		cursor.r = sql_ask(store, link, buf_bytes(&buf), &cursor.answer);
+	return cursor;
 }
 
 int sql_before_ask(struct sql *store, struct before *before, struct sql_link *link,
@@ -80,14 +51,28 @@ int sql_before_ask(struct sql *store, struct before *before, struct sql_link *li
 {
 	_cleanup_(buf_done) struct buf nodes = { 0 };
 	_cleanup_(buf_done) struct buf entries = { 0 };
+	struct sql_cursor cursor;
 	int r = 0;
 
 	for (size_t i = 0; r == 0 && i < count; i++)
 		r = before_want(before, batches[i]->ops, batches[i]->count);
 	if (r == 0)
 		r = list_wanted(before, &nodes, &entries);
-	if (r == 0)
-		r = ask_list(store, before, link, SQL_NODES_BEFORE, &nodes, take_nodes);
-	return r < 0 ? r :
-		       ask_list(store, before, link, SQL_ENTRIES_BEFORE, &entries, take_entries);
+	if (r < 0)
+		return r;
+	cursor = ask_list(store, link, SQL_NODES_BEFORE, &nodes);
+	while (sql_cursor_next(&cursor)) {
+		const struct backend_node node = sql_node_at(cursor.columns);
+
+		cursor.r = before_take_node(before, node.ino, &node);
+	}
+	r = sql_cursor_end(&cursor);
+	if (r < 0)
+		return r;
+	cursor = ask_list(store, link, SQL_ENTRIES_BEFORE, &entries);
+	while (sql_cursor_next(&cursor))
+		cursor.r = before_take_entry(before, (uint64_t)sql_cursor_number(&cursor, 0),
+					     sql_cursor_number(&cursor, 1), cursor.columns[2],
+					     (uint64_t)sql_cursor_number(&cursor, 3), true);
+	return sql_cursor_end(&cursor);
 }

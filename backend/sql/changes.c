@@ -179,26 +179,24 @@ static int remember(struct sql *store, struct backend_snapshot *snapshot)
 	return sql_cursor_end(&cursor);
 }
 
-static int list_apart(struct sql *store, struct sql_answer *answer, backend_change_fn *fn,
-		      void *arg)
+static int list_apart(struct backend_snapshot *snapshot, backend_change_fn *fn, void *arg)
 {
-	struct bytes columns[SQL_COLUMNS];
-	int r = 0;
+	struct sql_cursor cursor = sql_cursor_open(snapshot, SQL_APART_LIST, SQL_NO_VALUES);
 
-	while (r == 0 && sql_row(store, answer, columns)) {
+	while (sql_cursor_next(&cursor)) {
 		const struct backend_change change = {
-			.session = columns[0],
-			.key = columns[1],
-			.first = sql_int(columns[2]),
-			.deleted = sql_int(columns[2]),
-			.stamp = sql_int(columns[3]),
+			.session = cursor.columns[0],
+			.key = cursor.columns[1],
+			.first = sql_cursor_number(&cursor, 2),
+			.deleted = sql_cursor_number(&cursor, 2),
+			.stamp = sql_cursor_number(&cursor, 3),
 			.apart = true,
 			.rewritten = true,
 		};
 
-		r = fn(arg, &change);
+		cursor.r = fn(arg, &change);
 	}
-	return r;
+	return sql_cursor_end(&cursor);
 }
 
 int sql_change_list(struct backend *backend, struct backend_snapshot *snapshot,
@@ -206,7 +204,6 @@ int sql_change_list(struct backend *backend, struct backend_snapshot *snapshot,
 {
 	struct sql *store = sql_of(backend);
 	struct listing listing = { .store = store, .fn = fn, .arg = arg };
-	struct sql_cursor cursor;
 	bool anything = false;
 	int r;
 
@@ -231,14 +228,7 @@ int sql_change_list(struct backend *backend, struct backend_snapshot *snapshot,
 								.stamp = store->everything.stamp }),
 				   0);
 	}
-	if (r)
-		return MIN(r, 0);
-	cursor = sql_cursor_open(snapshot, SQL_APART_LIST, SQL_NO_VALUES);
-	r = cursor.r;
-	if (r == 0)
-		r = list_apart(store, cursor.answer, fn, arg);
-	sql_cursor_end(&cursor);
-	return MIN(r, 0);
+	return r ? MIN(r, 0) : list_apart(snapshot, fn, arg);
 }
 
 /* What the log has of one key, with whether it was rewritten. */
@@ -268,7 +258,6 @@ int sql_change_find(struct backend *backend, struct backend_snapshot *snapshot,
 		sql_cursor_open(snapshot, SQL_CHANGE_FIND, SQL_VALUES(sql_blob(session)));
 	int r;
 
-	(void)backend;
 	gather_begin(&gathering);
 	while (sql_cursor_next(&cursor))
 		if (!cursor.columns[CHANGE_SESSION].data || !key.data ||
@@ -294,18 +283,15 @@ int sql_change_find(struct backend *backend, struct backend_snapshot *snapshot,
 
 int sql_change_waiting(struct backend *backend, int64_t *ret_oldest, int64_t *ret_newest)
 {
-	struct sql *store = sql_of(backend);
-	struct sql_answer *answer = NULL;
-	struct bytes columns[SQL_COLUMNS];
-	int r = sql_aside_text(store, SQL_CHANGE_ENDS, SQL_NO_VALUES, &answer);
+	struct sql_cursor cursor =
+		sql_cursor_ask(sql_of(backend), NULL, SQL_CHANGE_ENDS, SQL_NO_VALUES);
 
 	*ret_oldest = *ret_newest = 0;
-	if (r == 0 && sql_row(store, answer, columns)) {
-		*ret_oldest = sql_int(columns[0]);
-		*ret_newest = sql_int(columns[1]);
+	if (sql_cursor_next(&cursor)) {
+		*ret_oldest = sql_cursor_number(&cursor, 0);
+		*ret_newest = sql_cursor_number(&cursor, 1);
 	}
-	store->texts.driver->answer_done(answer);
-	return r;
+	return sql_cursor_end(&cursor);
 }
 
 /* Digesting. */

@@ -25,12 +25,14 @@
 #include <stdlib.h>
 
 #include "backend/sql/transaction.h"
+#include "backend/sql/cursor.h"
 #include "backend/sql/feed.h"
 #include "backend/sql/mounts.h"
 #include "backend/sql/schema.h"
 #include "backend/sql/slots.h"
 #include "backend/base/cleanup.h"
 #include "backend/base/log.h"
+#include "backend/base/thread.h"
 #include "backend/base/tick.h"
 
 enum {
@@ -49,20 +51,6 @@ static void rollback(struct sql *store)
 		sql_disconnect(store, &store->writer.link);
 }
 
-/* The number that a question has for an answer, if it has one. */
-static int ask_number(struct sql *store, enum sql_text text, const struct sql_value *values,
-		      size_t count, int64_t *ret_number)
-{
-	struct sql_answer *answer = NULL;
-	struct bytes columns[SQL_COLUMNS];
-	int r = sql_ask_text(store, store->writer.link, text, values, count, &answer);
-
-	if (r == 0 && sql_row(store, answer, columns))
-		*ret_number = sql_int(columns[0]);
-	store->texts.driver->answer_done(answer);
-	return r;
-}
-
 /* Whether the last transaction was committed, of which nothing was heard: 1, 0, or -EOWNERDEAD if
  * nobody can know, since the mount was ended.  told: who waits for it will hear; otherwise it was
  * given up, and if it was committed, what is remembered here is not what is stored. */
@@ -76,10 +64,10 @@ static int ask_lane(struct sql *store, bool told)
 	int r = sql_ask(store, link, bytes_str(store->texts.driver->begin_write), NULL);
 
 	if (r == 0)
-		r = ask_number(store, SQL_LANE_ASK, &mount, 1, &lane);
+		r = sql_ask_number(store, link, SQL_LANE_ASK, &mount, 1, &lane);
 	if (r == 0)
-		r = ask_number(store, SQL_LANE_NOTES, SQL_VALUES(mount, sql_number(number)),
-			       &notes);
+		r = sql_ask_number(store, link, SQL_LANE_NOTES,
+				   SQL_VALUES(mount, sql_number(number)), &notes);
 	done = notes || lane == number;
 	if (r == 0 && lane >= 0 && !done)
 		r = sql_ask_text(store, link, SQL_LANE_SET,
@@ -332,11 +320,9 @@ int sql_commit(struct backend *backend, struct backend_batch *batch, unsigned fl
 
 	if (!store->number)
 		return -EROFS;
-	pthread_mutex_lock(&store->queue.lock);
-	if ((flags & BACKEND_AT_ONCE) && store->queue.writing) {
-		pthread_mutex_unlock(&store->queue.lock);
+	WITH_MUTEX(&store->queue.lock);
+	if ((flags & BACKEND_AT_ONCE) && store->queue.writing)
 		return -EBUSY;
-	}
 	*store->queue.last = &request;
 	store->queue.last = &request.next;
 	store->queue.waiting++;
@@ -347,6 +333,5 @@ int sql_commit(struct backend *backend, struct backend_batch *batch, unsigned fl
 		else
 			lead(store);
 	}
-	pthread_mutex_unlock(&store->queue.lock);
 	return request.result;
 }

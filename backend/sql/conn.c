@@ -7,6 +7,7 @@
 
 #include "backend/base/cleanup.h"
 #include "backend/base/log.h"
+#include "backend/base/thread.h"
 #include "backend/base/tick.h"
 
 /* One call of a program may be several requests, as the kernel looks a name up again that it could
@@ -60,14 +61,10 @@ void sql_disconnect(struct sql *store, struct sql_link **link)
 /* What goes on by itself fails again and again for as long as the cause lasts. */
 static bool is_to_say(struct sql *store, const struct sql_link *link)
 {
-	bool say = true;
-
-	if (!link || link == store->watch.link || link == store->aside.link) {
-		pthread_mutex_lock(&store->state.lock);
-		say = log_pause_over(&store->state.failing, tick_now());
-		pthread_mutex_unlock(&store->state.lock);
-	}
-	return say;
+	if (link && link != store->watch.link && link != store->aside.link)
+		return true;
+	WITH_MUTEX(&store->state.lock);
+	return log_pause_over(&store->state.failing, tick_now());
 }
 
 int sql_error(struct sql *store, struct sql_link *link, int error)

@@ -125,7 +125,7 @@ struct sql_cursor sql_cursor_open(struct backend_snapshot *snapshot, enum sql_te
 				  const struct sql_value *values, size_t count)
 {
 	_cleanup_(buf_done) struct buf buf = { 0 };
-	struct sql_cursor cursor = { .snapshot = snapshot };
+	struct sql_cursor cursor = { .store = snapshot->store };
 
 	cursor.r = sql_say(&buf, &snapshot->store->texts, text, values, count);
 	if (cursor.r == 0)
@@ -133,9 +133,19 @@ struct sql_cursor sql_cursor_open(struct backend_snapshot *snapshot, enum sql_te
 	return cursor;
 }
 
+struct sql_cursor sql_cursor_ask(struct sql *store, struct sql_link *link, enum sql_text text,
+				 const struct sql_value *values, size_t count)
+{
+	struct sql_cursor cursor = { .store = store };
+
+	cursor.r = link ? sql_ask_text(store, link, text, values, count, &cursor.answer) :
+			  sql_aside_text(store, text, values, count, &cursor.answer);
+	return cursor;
+}
+
 bool sql_cursor_next(struct sql_cursor *cursor)
 {
-	return !cursor->r && sql_row(cursor->snapshot->store, cursor->answer, cursor->columns);
+	return !cursor->r && sql_row(cursor->store, cursor->answer, cursor->columns);
 }
 
 bool sql_cursor_only(struct sql_cursor *cursor, int missing)
@@ -143,15 +153,24 @@ bool sql_cursor_only(struct sql_cursor *cursor, int missing)
 	bool found = sql_cursor_next(cursor);
 
 	if (!found && cursor->r == 0)
-		cursor->r = missing == -EIO ? sql_need_row(cursor->snapshot->store, NULL, NULL) :
-					      missing;
+		cursor->r = missing == -EIO ? sql_need_row(cursor->store, NULL, NULL) : missing;
 	return found;
 }
 
 int sql_cursor_end(struct sql_cursor *cursor)
 {
-	cursor->snapshot->store->texts.driver->answer_done(cursor->answer);
+	cursor->store->texts.driver->answer_done(cursor->answer);
 	return MIN(cursor->r, 0);
+}
+
+int sql_ask_number(struct sql *store, struct sql_link *link, enum sql_text text,
+		   const struct sql_value *values, size_t count, int64_t *ret_number)
+{
+	struct sql_cursor cursor = sql_cursor_ask(store, link, text, values, count);
+
+	if (sql_cursor_next(&cursor))
+		*ret_number = sql_cursor_number(&cursor, 0);
+	return sql_cursor_end(&cursor);
 }
 
 bool sql_pages_rising(const struct bytes *columns, struct sql_value *values)

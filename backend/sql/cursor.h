@@ -3,7 +3,7 @@
 #define BACKEND_SQL_CURSOR_H
 
 /*
- * Questions in a snapshot, which begins with the first of them.
+ * Questions: in a snapshot, which begins with the first of them, or on another connection.
  *
  * An answer is read as a whole before anything of it is handed out, so a callback may ask in the
  * same snapshot.  Long answers are asked for in pages: values ?1 (and ?2) say where one begins,
@@ -13,7 +13,7 @@
 #include "backend/sql/conn.h"
 
 struct sql_cursor {
-	struct backend_snapshot *snapshot;
+	const struct sql *store;
 	struct sql_answer *answer;
 	struct bytes columns[SQL_COLUMNS];
 	int r; /* 0, or why it ends */
@@ -21,6 +21,9 @@ struct sql_cursor {
 
 struct sql_cursor sql_cursor_open(struct backend_snapshot *snapshot, enum sql_text text,
 				  const struct sql_value *values, size_t count);
+/* link: NULL for a question aside. */
+struct sql_cursor sql_cursor_ask(struct sql *store, struct sql_link *link, enum sql_text text,
+				 const struct sql_value *values, size_t count);
 bool sql_cursor_next(struct sql_cursor *cursor);
 /* The only row; without one the cursor ends with this error. */
 bool sql_cursor_only(struct sql_cursor *cursor, int missing);
@@ -30,6 +33,10 @@ static inline int64_t sql_cursor_number(const struct sql_cursor *cursor, int col
 {
 	return sql_int(cursor->columns[column]);
 }
+
+/* The first number that a question has for an answer; without a row it stays. */
+int sql_ask_number(struct sql *store, struct sql_link *link, enum sql_text text,
+		   const struct sql_value *values, size_t count, int64_t *ret_number);
 
 /* Statements that go together, and their answers in turn: NULL for one without rows. */
 int sql_snapshot_ask(struct backend_snapshot *snapshot, struct bytes statements,

@@ -16,6 +16,7 @@
 #include "backend/sql/slots.h"
 #include "backend/base/cleanup.h"
 #include "backend/base/moment.h"
+#include "backend/base/thread.h"
 
 /* Notes, */
 
@@ -335,24 +336,23 @@ void sql_feed_done(struct backend *backend, uint64_t n)
 
 	if (!sql_is_mount(store))
 		return;
-	pthread_mutex_lock(&store->state.lock);
+	WITH_MUTEX(&store->state.lock);
 	if (n == store->state.listed_n &&
 	    sql_lanes_copy(&store->state.listed, &store->state.known) == 0) {
 		store->state.lost_notes &= !store->state.listed_loss;
 		store->state.untold_known = true;
 		wait_for_nothing(store);
 	}
-	pthread_mutex_unlock(&store->state.lock);
 }
 
 void sql_feed_lost(struct sql *store)
 {
-	pthread_mutex_lock(&store->state.lock);
+	WITH_MUTEX(&store->state.lock);
+
 	store->state.lost_notes = store->state.stirred = true;
 	store->state.listed_loss = false;
 	wait_for_nothing(store);
 	pthread_cond_broadcast(&store->state.moved);
-	pthread_mutex_unlock(&store->state.lock);
 }
 
 /* Reading them for transactions, which may not be the snapshot's. */
@@ -396,8 +396,8 @@ int sql_others_read(struct sql *store, struct sql_link *link, struct sql_state *
 	struct bytes ends[SQL_COLUMNS];
 	uint64_t number;
 	int r;
+	WITH_MUTEX(&store->listing);
 
-	pthread_mutex_lock(&store->listing);
 	pthread_mutex_lock(&store->state.lock);
 	number = store->number;
 	r = say_others(store, &store->state.seen, &buf);
@@ -413,7 +413,6 @@ int sql_others_read(struct sql *store, struct sql_link *link, struct sql_state *
 		pthread_mutex_unlock(&store->state.lock);
 	}
 	answers_done(store, answers);
-	pthread_mutex_unlock(&store->listing);
 	return r;
 }
 
@@ -422,17 +421,18 @@ int sql_others_read(struct sql *store, struct sql_link *link, struct sql_state *
 int sql_feed_begin(struct sql *store)
 {
 	struct sql_lanes lanes = { .newest = store->number };
-	struct sql_answer *answer = NULL;
-	struct bytes columns[SQL_COLUMNS];
-	int r = sql_ask_text(store, store->writer.link, SQL_LANES, SQL_NO_VALUES, &answer);
+	struct sql_cursor cursor =
+		sql_cursor_ask(store, store->writer.link, SQL_LANES, SQL_NO_VALUES);
+	int r;
 
-	while (r == 0 && sql_row(store, answer, columns)) {
-		const uint64_t mount = (uint64_t)sql_int(columns[0]);
+	while (sql_cursor_next(&cursor)) {
+		const uint64_t mount = (uint64_t)sql_cursor_number(&cursor, 0);
 
 		if (mount != store->number)
-			r = sql_lanes_raise(&lanes, mount, (uint64_t)sql_int(columns[1]));
+			cursor.r = sql_lanes_raise(&lanes, mount,
+						   (uint64_t)sql_cursor_number(&cursor, 1));
 	}
-	store->texts.driver->answer_done(answer);
+	r = sql_cursor_end(&cursor);
 	pthread_mutex_lock(&store->state.lock);
 	if (r == 0)
 		r = sql_lanes_copy(&lanes, &store->state.known);

@@ -44,10 +44,8 @@ void sql_gates_say_lock(struct sql_packet *packet, const struct feed_gates *gate
 static int say_used(struct buf *words, const struct feed_gates *gates, unsigned use,
 		    const char *before)
 {
-	int r = buf_append_str(words, before);
+	int r = buf_printf(words, "%sgate IN (", before);
 
-	if (r == 0)
-		r = buf_append_str(words, "gate IN (");
 	if (r == 0)
 		r = list(words, gates, use);
 	return r < 0 ? r : buf_append_byte(words, ')');
@@ -102,9 +100,7 @@ static int say_appender(struct sql *store, struct buf *words, const struct feed_
 
 	if (!checked || !count_uses(gates, GATE_SET))
 		return say_stamp(words, gates, uses, "appender", store->number);
-	r = buf_append_str(words, ", appender = CASE WHEN ");
-	if (r == 0)
-		r = say_used(words, gates, GATE_SET, "");
+	r = say_used(words, gates, GATE_SET, ", appender = CASE WHEN ");
 	if (r == 0)
 		r = buf_append_str(words, " AND (");
 	if (r == 0)

@@ -32,7 +32,6 @@ int sql_tail_get(struct backend *backend, struct backend_snapshot *snapshot,
 				SQL_VALUES(sql_id(node->ino), sql_number(node->kind),
 					   sql_text(node->session), sql_text(node->key)));
 
-	(void)backend;
 	*ret_tail = no_tail;
 	if (sql_cursor_next(&cursor))
 		*ret_tail = tail_at(cursor.columns);
@@ -323,7 +322,6 @@ int sql_entry_list_tails(struct backend *backend, struct backend_snapshot *snaps
 	bool more = true;
 	int r = 0;
 
-	(void)backend;
 	while (r == 0 && more && most && after < INT64_MAX) {
 		struct listing listing = {
 			.snapshot = snapshot,

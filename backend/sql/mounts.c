@@ -18,80 +18,63 @@
 
 #include <errno.h>
 
-#include "backend/sql/clock.h"
 #include "backend/sql/cursor.h"
 #include "backend/sql/feed.h"
 #include "backend/sql/packet.h"
 #include "backend/sql/slots.h"
 #include "backend/base/cleanup.h"
 #include "backend/base/log.h"
+#include "backend/base/thread.h"
+#include "backend/base/tick.h"
 
 enum { TURN_MS = 10000, TURN_IDLE_MS = 1000, PAUSE_MS = 2, OUTWAIT_MS = 500 };
 
 bool sql_mounts_lost(struct sql *store)
 {
-	bool lost;
+	WITH_MUTEX(&store->state.lock);
 
-	pthread_mutex_lock(&store->state.lock);
-	lost = store->number && store->state.lost == store->number;
-	pthread_mutex_unlock(&store->state.lock);
-	return lost;
-}
-
-static int ask_silent(struct sql *store, struct sql_link *link, struct sql_answer **ret_answer)
-{
-	return sql_ask_text(store, link, SQL_MOUNTS_SILENT,
-			    SQL_VALUES(sql_number(SQL_LEASE_S), sql_id(store->number),
-				       sql_number(SQL_FRESH_S)),
-			    ret_answer);
-}
-
-/* Those of which the numbers are the answer go, in a transaction with the store locked. */
-static int end_listed(struct sql *store, struct sql_link *link, struct sql_answer *answer)
-{
-	static const enum sql_text texts[] = { SQL_MOUNT_LEAVE, SQL_MOUNT_LOCKS, SQL_MOUNT_USES,
-					       SQL_MOUNT_KNOWN, SQL_MOUNT_GONE };
-	struct bytes columns[SQL_COLUMNS];
-	int r = 0;
-
-	while (r == 0 && sql_row(store, answer, columns)) {
-		const struct sql_value number = sql_number(sql_int(columns[0]));
-
-		for (size_t i = 0; r == 0 && i < ARRAY_SIZE(texts); i++)
-			r = sql_ask_text(store, link, texts[i], &number, 1, NULL);
-	}
-	return r;
+	return store->number && store->state.lost == store->number;
 }
 
 /* Those that were silent for too long. */
-static int end_silent(struct sql *store, struct sql_link *link)
+static struct sql_cursor ask_silent(struct sql *store, struct sql_link *link)
 {
-	struct sql_answer *answer = NULL;
-	int r = ask_silent(store, link, &answer);
+	return sql_cursor_ask(store, link, SQL_MOUNTS_SILENT,
+			      SQL_VALUES(sql_number(SQL_LEASE_S), sql_id(store->number),
+					 sql_number(SQL_FRESH_S)));
+}
 
-	if (r == 0)
-		r = end_listed(store, link, answer);
-	store->texts.driver->answer_done(answer);
+/* In a transaction with the store locked; a handle that was no mount is not said to have gone. */
+static int end_mount(struct sql *store, struct sql_link *link, struct sql_value number, bool gone)
+{
+	static const enum sql_text texts[] = { SQL_MOUNT_LEAVE, SQL_MOUNT_LOCKS, SQL_MOUNT_USES,
+					       SQL_MOUNT_KNOWN, SQL_MOUNT_GONE };
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(texts) - !gone; i++)
+		r = sql_ask_text(store, link, texts[i], &number, 1, NULL);
 	return r;
+}
+
+static int end_listed(struct sql *store, struct sql_link *link, struct sql_cursor mounts)
+{
+	while (sql_cursor_next(&mounts))
+		mounts.r = end_mount(store, link, sql_number(sql_cursor_number(&mounts, 0)), true);
+	return sql_cursor_end(&mounts);
 }
 
 /* All, if they are those of the database that this one was copied from. */
 static int end_copied(struct sql *store, struct sql_link *link)
 {
-	struct sql_answer *place = NULL, *mounts = NULL;
-	struct bytes columns[SQL_COLUMNS];
-	int r = sql_ask_text(store, link, SQL_PLACE_ASK, SQL_NO_VALUES, &place);
-	bool noted = r == 0 && sql_row(store, place, columns);
-	bool fits = noted && sql_int(columns[0]);
+	struct sql_cursor place = sql_cursor_ask(store, link, SQL_PLACE_ASK, SQL_NO_VALUES);
+	bool noted = sql_cursor_next(&place), fits = noted && sql_cursor_number(&place, 0);
+	int r = sql_cursor_end(&place);
 
-	store->texts.driver->answer_done(place);
 	if (r < 0 || fits)
 		return r;
 	if (noted)
-		r = sql_ask_text(store, link, SQL_MOUNT_LIST, SQL_NO_VALUES, &mounts);
-	if (r == 0 && noted)
-		r = end_listed(store, link, mounts);
-	store->texts.driver->answer_done(mounts);
+		r = end_listed(store, link,
+			       sql_cursor_ask(store, link, SQL_MOUNT_LIST, SQL_NO_VALUES));
 	if (r == 0)
 		r = sql_ask_text(store, link, SQL_PLACE_FORGET, SQL_NO_VALUES, NULL);
 	return r < 0 ? r : sql_ask_text(store, link, SQL_PLACE_NOTE, SQL_NO_VALUES, NULL);
@@ -116,17 +99,16 @@ static int end(struct sql *store, struct sql_link *link, int r)
 static int find_owners(struct sql *store, struct sql_link *link, bool silent, char **ret_owners)
 {
 	_cleanup_(buf_done) struct buf words = { 0 };
-	struct sql_answer *answer = NULL;
-	struct bytes columns[SQL_COLUMNS];
-	int r = sql_ask_text(store, link, SQL_MOUNT_OWNERS,
-			     SQL_VALUES(sql_id(store->number), sql_number(SQL_LEASE_S),
-					sql_number(silent)),
-			     &answer);
+	struct sql_cursor owners =
+		sql_cursor_ask(store, link, SQL_MOUNT_OWNERS,
+			       SQL_VALUES(sql_id(store->number), sql_number(SQL_LEASE_S),
+					  sql_number(silent)));
+	int r;
 
-	while (r == 0 && sql_row(store, answer, columns))
-		r = buf_printf(&words, "%s%.*s", words.size ? " and " : "", (int)columns[0].size,
-			       columns[0].data);
-	store->texts.driver->answer_done(answer);
+	while (sql_cursor_next(&owners))
+		owners.r = buf_printf(&words, "%s%.*s", words.size ? " and " : "",
+				      (int)owners.columns[0].size, owners.columns[0].data);
+	r = sql_cursor_end(&owners);
 	if (r == 0)
 		*ret_owners = steal_ptr(words.data);
 	return r;
@@ -156,8 +138,7 @@ static int join(struct sql *store, struct joined *ret_joined)
 {
 	const char *owner = store->owner;
 	struct sql_link *link = store->writer.link;
-	struct sql_answer *answer = NULL;
-	struct bytes columns[SQL_COLUMNS];
+	struct sql_cursor cursor;
 	int r = sql_ask_text(store, link, SQL_MOUNT_JOIN,
 			     SQL_VALUES(sql_number(!owner), sql_text(bytes_str(owner ? owner : "")),
 					sql_number(SQL_FORMAT)),
@@ -166,14 +147,13 @@ static int join(struct sql *store, struct joined *ret_joined)
 	if (r == 0)
 		r = sql_ask_text(store, link, SQL_MOUNT_COUNT, SQL_VALUES(sql_number(!!owner)),
 				 NULL);
-	if (r == 0)
-		r = sql_ask_text(store, link, SQL_MOUNT_NUMBER, SQL_NO_VALUES, &answer);
-	if (r == 0)
-		r = sql_need_row(store, answer, columns);
-	if (r == 0)
-		*ret_joined =
-			(struct joined){ (uint64_t)sql_int(columns[9]), sql_state_read(columns) };
-	store->texts.driver->answer_done(answer);
+	if (r < 0)
+		return r;
+	cursor = sql_cursor_ask(store, link, SQL_MOUNT_NUMBER, SQL_NO_VALUES);
+	if (sql_cursor_only(&cursor, -EIO))
+		*ret_joined = (struct joined){ (uint64_t)sql_cursor_number(&cursor, 9),
+					       sql_state_read(cursor.columns) };
+	r = sql_cursor_end(&cursor);
 	/* Nobody else knows which files are in use here. */
 	if (r == 0 && owner)
 		r = sql_ask_text(store, link, SQL_MOUNT_UNTOLD,
@@ -228,16 +208,16 @@ static int join_first(struct sql *store, bool shared, bool outwaited, char **ret
 /* As long as it takes to know that those who are silent do not come back. */
 static int outwait(struct sql *store)
 {
-	struct sql_beats beats = { .last = sql_milliseconds(), .steady = sql_milliseconds() };
+	struct sql_beats beats = { .last = tick_ms(), .steady = tick_ms() };
 	int r;
 
 	log_warning("%s: the server has not heard from another mount for %d seconds; waiting as "
 		    "long for it to come back",
 		    store->database, SQL_LEASE_S);
 	do {
-		sql_pause(OUTWAIT_MS);
+		tick_pause(OUTWAIT_MS);
 		r = sql_ask_text(store, store->writer.link, SQL_STATE_SHARE, SQL_NO_VALUES, NULL);
-	} while (r == 0 && !sql_beats_heard(&beats, sql_milliseconds()));
+	} while (r == 0 && !sql_beats_heard(&beats, tick_ms()));
 	return r;
 }
 
@@ -279,19 +259,14 @@ int sql_mounts_rejoin(struct sql *store)
 
 void sql_mounts_leave(struct sql *store)
 {
-	static const enum sql_text texts[] = { SQL_MOUNT_LEAVE, SQL_MOUNT_LOCKS, SQL_MOUNT_USES,
-					       SQL_MOUNT_KNOWN };
-	const struct sql_value number = sql_id(store->number);
 	struct sql_link *link = store->writer.link;
 	int r;
 
 	if (!store->number || !link)
 		return;
 	r = begin(store, link);
-	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(texts); i++)
-		r = sql_ask_text(store, link, texts[i], &number, 1, NULL);
-	if (r == 0 && !store->guest)
-		r = sql_ask_text(store, link, SQL_MOUNT_GONE, &number, 1, NULL);
+	if (r == 0)
+		r = end_mount(store, link, sql_id(store->number), !store->guest);
 	end(store, link, r);
 }
 
@@ -302,16 +277,14 @@ int sql_mounts_beat(struct sql *store, struct sql_link *link)
 
 int sql_mounts_judge(struct sql *store, struct sql_link *link)
 {
-	struct sql_answer *answer = NULL;
-	struct bytes columns[SQL_COLUMNS];
-	int r = ask_silent(store, link, &answer);
-	bool silent = r == 0 && sql_row(store, answer, columns);
+	struct sql_cursor cursor = ask_silent(store, link);
+	bool silent = sql_cursor_next(&cursor);
+	int r = sql_cursor_end(&cursor);
 
-	store->texts.driver->answer_done(answer);
 	if (!silent)
 		return r;
 	r = begin(store, link);
-	return r < 0 ? r : end(store, link, end_silent(store, link));
+	return r < 0 ? r : end(store, link, end_listed(store, link, ask_silent(store, link)));
 }
 
 bool sql_beats_heard(struct sql_beats *beats, int64_t now)
@@ -336,27 +309,13 @@ uint64_t sql_lease(struct backend *backend)
 	return sql_of(backend)->number;
 }
 
-/* The first number that a question has for an answer. */
-static int ask_number(struct sql *store, enum sql_text text, uint64_t *ret_number)
-{
-	struct sql_answer *answer = NULL;
-	struct bytes columns[SQL_COLUMNS];
-	int r = sql_aside_text(store, text, SQL_NO_VALUES, &answer);
-
-	if (r == 0)
-		r = sql_need_row(store, answer, columns);
-	if (r == 0)
-		*ret_number = (uint64_t)sql_int(columns[0]);
-	store->texts.driver->answer_done(answer);
-	return r;
-}
-
 static bool take_duty(struct sql *store, uint64_t number)
 {
-	uint64_t who = 0;
+	int64_t who = 0;
 
 	return sql_aside_text(store, SQL_DUTY_TAKE, SQL_VALUES(sql_id(number)), NULL) == 0 &&
-	       ask_number(store, SQL_DUTY_ASK, &who) == 0 && who == number;
+	       sql_ask_number(store, NULL, SQL_DUTY_ASK, SQL_NO_VALUES, &who) == 0 &&
+	       (uint64_t)who == number;
 }
 
 bool sql_on_duty(struct backend *backend)
@@ -373,7 +332,7 @@ bool sql_on_duty(struct backend *backend)
 
 bool sql_turn_is_idle(struct sql_turn *turn, const struct sql_state *state)
 {
-	const int64_t now = sql_milliseconds();
+	const int64_t now = tick_ms();
 
 	if (turn->mount != state->turn || turn->n != state->n)
 		*turn = (struct sql_turn){ state->turn, state->n, now };
@@ -383,16 +342,15 @@ bool sql_turn_is_idle(struct sql_turn *turn, const struct sql_state *state)
 /* Whether this mount has the turn now. */
 static bool take_turn(struct sql *store, struct sql_turn *turn)
 {
-	struct sql_answer *answer = NULL;
-	struct bytes columns[SQL_COLUMNS];
+	struct sql_cursor cursor;
 	struct sql_state state = { 0 };
-	int r = sql_aside_text(store, SQL_TURN_TAKE, SQL_VALUES(sql_id(store->number)), NULL);
 
-	if (r == 0)
-		r = sql_aside_text(store, SQL_TURN_ASK, SQL_NO_VALUES, &answer);
-	if (r == 0 && sql_row(store, answer, columns))
-		state = sql_state_read(columns);
-	store->texts.driver->answer_done(answer);
+	if (sql_aside_text(store, SQL_TURN_TAKE, SQL_VALUES(sql_id(store->number)), NULL) < 0)
+		return false;
+	cursor = sql_cursor_ask(store, NULL, SQL_TURN_ASK, SQL_NO_VALUES);
+	if (sql_cursor_next(&cursor))
+		state = sql_state_read(cursor.columns);
+	sql_cursor_end(&cursor);
 	if (state.turn && state.turn != store->number && sql_turn_is_idle(turn, &state))
 		sql_aside_text(store, SQL_TURN_GIVE, SQL_VALUES(sql_id(state.turn)), NULL);
 	return state.turn == store->number;
@@ -401,7 +359,7 @@ static bool take_turn(struct sql *store, struct sql_turn *turn)
 void sql_turn(struct backend *backend, bool take)
 {
 	struct sql *store = sql_of(backend);
-	int64_t until = sql_milliseconds() + TURN_MS;
+	int64_t until = tick_ms() + TURN_MS;
 	struct sql_turn turn = { 0 };
 	bool first;
 
@@ -412,8 +370,8 @@ void sql_turn(struct backend *backend, bool take)
 	pthread_mutex_unlock(&store->state.lock);
 	if (first && !take)
 		sql_aside_text(store, SQL_TURN_GIVE, SQL_VALUES(sql_id(store->number)), NULL);
-	while (first && take && !take_turn(store, &turn) && sql_milliseconds() < until)
-		sql_pause(PAUSE_MS);
+	while (first && take && !take_turn(store, &turn) && tick_ms() < until)
+		tick_pause(PAUSE_MS);
 }
 
 /* Read the list of mounts, aside. */

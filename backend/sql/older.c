@@ -20,58 +20,51 @@ static int find_columns(struct sql *store, struct sql_link *link, const char *ta
 {
 	static const char *const names[] = { "session_id", "state_data", "updated_at",
 					     "item_index" };
-	const struct sql_driver *driver = store->texts.driver;
-	struct sql_answer *answer = NULL;
-	struct bytes columns[SQL_COLUMNS];
-	int r = sql_schema_ask(store, link, driver->columns, SQL_VALUES(sql_text(bytes_str(table))),
-			       &answer);
+	struct sql_cursor cursor = sql_schema_look(store, link, store->texts.driver->columns,
+						   SQL_VALUES(sql_text(bytes_str(table))));
 
-	while (r == 0 && sql_row(store, answer, columns))
+	while (sql_cursor_next(&cursor))
 		for (size_t i = 0; i < ARRAY_SIZE(names); i++)
-			if (bytes_equal(columns[0], bytes_str(names[i])))
+			if (bytes_equal(cursor.columns[0], bytes_str(names[i])))
 				*ret_found |= 1U << i;
-	driver->answer_done(answer);
-	return r;
+	return sql_cursor_end(&cursor);
 }
 
 /* The rows of one id; *ret_stopped: what fn() has returned. */
 static int read_session(struct sql *store, struct sql_link *link, const char *text,
 			struct bytes session, backend_older_fn *fn, void *arg, int *ret_stopped)
 {
-	struct sql_answer *answer = NULL;
-	struct bytes columns[SQL_COLUMNS];
-	int r = sql_schema_ask(store, link, text, SQL_VALUES(sql_text(session)), &answer);
+	struct sql_cursor cursor =
+		sql_schema_look(store, link, text, SQL_VALUES(sql_text(session)));
 
-	while (r == 0 && *ret_stopped == 0 && sql_row(store, answer, columns))
-		*ret_stopped = fn(arg, columns[0], columns[1], sql_moment(columns[2]));
-	store->texts.driver->answer_done(answer);
-	return r;
+	while (*ret_stopped == 0 && sql_cursor_next(&cursor))
+		*ret_stopped = fn(arg, cursor.columns[0], cursor.columns[1],
+				  sql_moment(cursor.columns[2]));
+	return sql_cursor_end(&cursor);
 }
 
 static int read_rows(struct sql *store, struct sql_link *link, unsigned found, backend_older_fn *fn,
 		     void *arg, int *ret_stopped)
 {
-	const struct sql_driver *driver = store->texts.driver;
 	const char *text =
 		found & BACKEND_OLDER_UPDATED ?
 			"SELECT session_id, state_data, {seconds updated_at} "
 			"FROM {rows} WHERE session_id = ?1" :
 			"SELECT session_id, state_data, 0 FROM {rows} WHERE session_id = "
 			"?1";
-	struct sql_answer *ids = NULL;
-	struct bytes columns[SQL_COLUMNS];
-	int r = sql_ask(store, link, bytes_str(driver->begin_read), NULL);
+	struct sql_cursor ids;
+	int r = sql_ask(store, link, bytes_str(store->texts.driver->begin_read), NULL);
 
-	if (r == 0)
-		r = sql_schema_ask(store, link, "SELECT session_id FROM {rows}", SQL_NO_VALUES,
-				   &ids);
-	while (r == 0 && *ret_stopped == 0 && sql_row(store, ids, columns))
-		if (columns[0].data)
-			r = read_session(store, link, text, columns[0], fn, arg, ret_stopped);
+	if (r < 0)
+		return r;
+	ids = sql_schema_look(store, link, "SELECT session_id FROM {rows}", SQL_NO_VALUES);
+	while (*ret_stopped == 0 && sql_cursor_next(&ids))
+		if (ids.columns[0].data)
+			ids.r = read_session(store, link, text, ids.columns[0], fn, arg,
+					     ret_stopped);
 		else /* which no other statement finds */
-			*ret_stopped = fn(arg, columns[0], (struct bytes){ 0 }, 0);
-	driver->answer_done(ids);
-	return r;
+			*ret_stopped = fn(arg, ids.columns[0], (struct bytes){ 0 }, 0);
+	return sql_cursor_end(&ids);
 }
 
 int sql_read_older(const struct sql_driver *driver, const struct url *url, const char *table,

@@ -20,7 +20,6 @@ enum { SECOND_MS = 5000 };
 int sql_sync(struct backend *backend)
 {
 	/* What is committed is as durable as the server makes it. */
-	(void)backend;
 	return 0;
 }
 
@@ -29,20 +28,16 @@ int sql_space(struct backend *backend, struct backend_space *ret_space)
 {
 	const uint64_t plenty = UINT64_C(1) << 50;
 	struct sql *store = sql_of(backend);
-	struct sql_answer *answer = NULL;
-	struct bytes columns[SQL_COLUMNS];
-	int r = sql_aside(store, bytes_str(store->texts.driver->size), &answer);
+	struct sql_cursor cursor = { .store = store };
 
-	if (r == 0)
-		r = sql_need_row(store, answer, columns);
-	if (r == 0)
+	cursor.r = sql_aside(store, bytes_str(store->texts.driver->size), &cursor.answer);
+	if (sql_cursor_only(&cursor, -EIO))
 		*ret_space = (struct backend_space){
-			.total = plenty + (uint64_t)sql_int(columns[0]),
+			.total = plenty + (uint64_t)sql_cursor_number(&cursor, 0),
 			.free = plenty,
-			.used = (uint64_t)sql_int(columns[0]),
+			.used = (uint64_t)sql_cursor_number(&cursor, 0),
 		};
-	store->texts.driver->answer_done(answer);
-	return r;
+	return sql_cursor_end(&cursor);
 }
 
 static void sql_close(struct backend *backend)
@@ -174,24 +169,14 @@ static struct sql *new_store(const struct sql_driver *driver, const struct url *
 /* The server's settings decide whether a commit outlives a crash of its machine. */
 static int judge_server(struct sql *store, char **ret_careless, char **ret_why)
 {
-	const struct sql_driver *driver = store->texts.driver;
-	struct sql_answer *answer = NULL;
-	struct bytes columns[SQL_COLUMNS];
-	int r = sql_ask(store, store->writer.link, bytes_str(driver->careless), &answer);
+	int r = sql_schema_text(store, store->texts.driver->careless, NULL, 0, ret_careless);
 
-	if (r == 0 && sql_row(store, answer, columns) && columns[0].size) {
-		if (store->url->durable) {
-			*ret_why =
-				str_printf("%s: durable is not possible: the server may lose "
-					   "commits when its machine crashes (%.*s)",
-					   store->database, (int)columns[0].size, columns[0].data);
-			r = -EOPNOTSUPP;
-		} else {
-			*ret_careless = bytes_dup(columns[0]);
-		}
-	}
-	driver->answer_done(answer);
-	return r;
+	return r == 0 && *ret_careless && **ret_careless && store->url->durable ?
+		       str_explain(ret_why, -EOPNOTSUPP,
+				   "%s: durable is not possible: the server may lose commits when "
+				   "its machine crashes (%s)",
+				   store->database, *ret_careless) :
+		       r;
 }
 
 /* The first of those that come after the writer's.  A server that was there a moment ago and has
@@ -245,7 +230,7 @@ static int connect_and_join(struct sql *store, const struct backend_options *opt
 	/* From before anything is read of the rows. */
 	if (r == 0 && options->owner && !options->read_only)
 		r = sql_triggers_watch(store);
-	if (r == 0 && options->owner && careless)
+	if (r == 0 && options->owner && careless && *careless)
 		log_warning("%s: the server may lose commits when its machine crashes: %s",
 			    store->database, careless);
 	return r < 0 ? r : sql_watch_start(store);

@@ -238,7 +238,6 @@ static int list_past(struct backend_snapshot *snapshot, enum sql_text text,
 int sql_past_list(struct backend *backend, struct backend_snapshot *snapshot,
 		  const struct backend_past_key *key, int64_t after, backend_past_fn *fn, void *arg)
 {
-	(void)backend;
 	return list_past(snapshot, SQL_PAST_LIST, key, after, fn, arg);
 }
 
@@ -246,7 +245,6 @@ int sql_past_times(struct backend *backend, struct backend_snapshot *snapshot,
 		   const struct backend_past_key *key, int64_t after, backend_past_fn *fn,
 		   void *arg)
 {
-	(void)backend;
 	return list_past(snapshot, SQL_PAST_TIMES, key, after, fn, arg);
 }
 
@@ -262,7 +260,6 @@ int sql_past_read(struct backend *backend, struct backend_snapshot *snapshot,
 		.arg = arg,
 	};
 
-	(void)backend;
 	return sql_pages_read(snapshot, &pages,
 			      SQL_VALUES(SQL_PAGE(back ? last : first, 0),
 					 sql_blob(bytes_given(key->session)),
@@ -281,7 +278,6 @@ int sql_hidden_read(struct backend *backend, struct backend_snapshot *snapshot, 
 		.arg = arg,
 	};
 
-	(void)backend;
 	return sql_pages_read(snapshot, &pages, SQL_VALUES(SQL_PAGE(from, 0), sql_id(ino)));
 }
 
@@ -293,7 +289,6 @@ int sql_past_keys(struct backend *backend, struct backend_snapshot *snapshot,
 	bool more = true;
 	int r = 0;
 
-	(void)backend;
 	if (after)
 		key = *after;
 	while (r == 0 && more) {
@@ -326,7 +321,6 @@ int sql_past_size(struct backend *backend, struct backend_snapshot *snapshot, ui
 {
 	struct sql_cursor cursor = sql_cursor_open(snapshot, SQL_PAST_SIZE, SQL_NO_VALUES);
 
-	(void)backend;
 	*ret_bytes = 0;
 	*ret_last = 0;
 	if (sql_cursor_only(&cursor, 0)) {

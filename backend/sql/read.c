@@ -72,7 +72,6 @@ int sql_node_get(struct backend *backend, struct backend_snapshot *snapshot, uin
 {
 	struct sql_cursor cursor = sql_cursor_open(snapshot, SQL_NODE_GET, SQL_VALUES(sql_id(ino)));
 
-	(void)backend;
 	return one_node(&cursor, NULL, ret_node);
 }
 
@@ -89,7 +88,6 @@ int sql_node_find(struct backend *backend, struct backend_snapshot *snapshot, st
 	struct sql_cursor cursor;
 	int r = sql_slot(&wanted, &slot);
 
-	(void)backend;
 	if (r < 0)
 		return r;
 	cursor = sql_cursor_open(snapshot, SQL_NODE_FIND,
@@ -103,7 +101,6 @@ int sql_orphan_find(struct backend *backend, struct backend_snapshot *snapshot,
 	struct sql_cursor cursor = sql_cursor_open(snapshot, SQL_ORPHAN_FIND,
 						   SQL_VALUES(sql_blob(session), sql_blob(key)));
 
-	(void)backend;
 	return one_node(&cursor, NULL, ret_node);
 }
 
@@ -113,7 +110,6 @@ int sql_entry_find(struct backend *backend, struct backend_snapshot *snapshot, u
 	struct sql_cursor cursor = sql_cursor_open(snapshot, SQL_ENTRY_FIND,
 						   SQL_VALUES(sql_id(parent), sql_blob(name)));
 
-	(void)backend;
 	return one_node(&cursor, ret_id, ret_node);
 }
 
@@ -123,7 +119,6 @@ int sql_entry_name(struct backend *backend, struct backend_snapshot *snapshot, u
 	struct sql_cursor cursor =
 		sql_cursor_open(snapshot, SQL_ENTRY_NAME, SQL_VALUES(sql_id(parent), sql_id(id)));
 
-	(void)backend;
 	if (sql_cursor_only(&cursor, -ENOENT))
 		cursor.r = buf_append_bytes(name, cursor.columns[0]);
 	return sql_cursor_end(&cursor);
@@ -135,7 +130,6 @@ int sql_xattr_get(struct backend *backend, struct backend_snapshot *snapshot, ui
 	struct sql_cursor cursor =
 		sql_cursor_open(snapshot, SQL_XATTR_GET, SQL_VALUES(sql_id(ino), sql_blob(name)));
 
-	(void)backend;
 	if (sql_cursor_only(&cursor, -ENODATA))
 		cursor.r = buf_append_bytes(value, cursor.columns[0]);
 	return sql_cursor_end(&cursor);
@@ -147,7 +141,6 @@ int sql_xattr_list(struct backend *backend, struct backend_snapshot *snapshot, u
 	struct sql_cursor cursor =
 		sql_cursor_open(snapshot, SQL_XATTR_LIST, SQL_VALUES(sql_id(ino)));
 
-	(void)backend;
 	while (sql_cursor_next(&cursor))
 		cursor.r = fn(arg, cursor.columns[0]);
 	return sql_cursor_end(&cursor);
@@ -158,7 +151,6 @@ int sql_setting_list(struct backend *backend, struct backend_snapshot *snapshot,
 {
 	struct sql_cursor cursor = sql_cursor_open(snapshot, SQL_SETTING_LIST, SQL_NO_VALUES);
 
-	(void)backend;
 	while (sql_cursor_next(&cursor))
 		cursor.r = fn(arg, cursor.columns[0], cursor.columns[1]);
 	return sql_cursor_end(&cursor);
@@ -169,7 +161,6 @@ int sql_last_ids(struct backend *backend, struct backend_snapshot *snapshot, uin
 {
 	struct sql_cursor cursor = sql_cursor_open(snapshot, SQL_LAST_IDS, SQL_NO_VALUES);
 
-	(void)backend;
 	if (sql_cursor_only(&cursor, -EIO)) {
 		*ret_ino = (uint64_t)sql_cursor_number(&cursor, 0);
 		*ret_entry = (uint64_t)sql_cursor_number(&cursor, 1);
@@ -193,7 +184,6 @@ static int find_mark(struct backend_snapshot *snapshot, enum sql_text text, uint
 int sql_mark_find(struct backend *backend, struct backend_snapshot *snapshot, uint64_t ino,
 		  uint64_t offset, struct backend_mark *ret_mark)
 {
-	(void)backend;
 	return find_mark(snapshot, SQL_MARK_FIND, ino, (int64_t)MIN(offset, (uint64_t)INT64_MAX),
 			 ret_mark);
 }
@@ -201,7 +191,6 @@ int sql_mark_find(struct backend *backend, struct backend_snapshot *snapshot, ui
 int sql_mark_find_index(struct backend *backend, struct backend_snapshot *snapshot, uint64_t ino,
 			int64_t index, struct backend_mark *ret_mark)
 {
-	(void)backend;
 	return find_mark(snapshot, SQL_MARK_FIND_INDEX, ino, index, ret_mark);
 }
 
@@ -224,7 +213,6 @@ int sql_node_list(struct backend *backend, struct backend_snapshot *snapshot, ui
 		.arg = arg,
 	};
 
-	(void)backend;
 	return sql_pages_read(snapshot, &pages, SQL_VALUES(SQL_PAGE(sql_behind(after), 0)));
 }
 
@@ -280,7 +268,6 @@ int sql_entry_list(struct backend *backend, struct backend_snapshot *snapshot, u
 		.parent = parent,
 	};
 
-	(void)backend;
 	return sql_pages_read(snapshot, &pages,
 			      SQL_VALUES(SQL_PAGE(sql_behind(after), 0), sql_id(parent)));
 }
@@ -306,7 +293,6 @@ int sql_chunk_read(struct backend *backend, struct backend_snapshot *snapshot, u
 		.arg = arg,
 	};
 
-	(void)backend;
 	return sql_pages_read(snapshot, &pages,
 			      SQL_VALUES(SQL_PAGE(first, 0), sql_id(ino), sql_number(last)));
 }
@@ -321,7 +307,6 @@ int sql_chunk_list(struct backend *backend, struct backend_snapshot *snapshot, u
 		.arg = arg,
 	};
 
-	(void)backend;
 	return sql_pages_read(snapshot, &pages,
 			      SQL_VALUES(SQL_PAGE(first, 0), sql_id(ino), sql_number(last)));
 }
@@ -352,7 +337,6 @@ int sql_piece_read(struct backend *backend, struct backend_snapshot *snapshot, u
 		.arg = arg,
 	};
 
-	(void)backend;
 	return sql_pages_read(snapshot, &pages,
 			      SQL_VALUES(SQL_PAGE(first, first_seq), sql_id(ino)));
 }
@@ -369,7 +353,6 @@ int sql_row_read(struct backend *backend, struct backend_snapshot *snapshot, str
 		.arg = arg,
 	};
 
-	(void)backend;
 	return sql_pages_read(snapshot, &pages,
 			      SQL_VALUES(SQL_PAGE(first, 0), sql_text(session), sql_text(key)));
 }
@@ -387,7 +370,6 @@ int sql_row_read_back(struct backend *backend, struct backend_snapshot *snapshot
 		.arg = arg,
 	};
 
-	(void)backend;
 	return most ? sql_pages_read(snapshot, &pages,
 				     SQL_VALUES(SQL_PAGE(last, 0), sql_text(session),
 						sql_text(key))) :
@@ -407,7 +389,6 @@ int sql_row_read_times(struct backend *backend, struct backend_snapshot *snapsho
 		.arg = arg,
 	};
 
-	(void)backend;
 	return most ? sql_pages_read(snapshot, &pages,
 				     SQL_VALUES(SQL_PAGE(from, 0), sql_text(session),
 						sql_text(key))) :
@@ -430,7 +411,6 @@ int sql_key_stat(struct backend *backend, struct backend_snapshot *snapshot, str
 	struct sql_cursor cursor = sql_cursor_open(snapshot, SQL_KEY_STAT,
 						   SQL_VALUES(sql_text(session), sql_text(key)));
 
-	(void)backend;
 	if (sql_cursor_only(&cursor, -ENOENT))
 		*ret_stat = sql_key_stat_at(cursor.columns);
 	return sql_cursor_end(&cursor);

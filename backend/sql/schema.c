@@ -60,26 +60,25 @@ int sql_schema_ask(struct sql *store, struct sql_link *link, const char *text,
 	return r < 0 ? r : sql_ask(store, link, buf_bytes(&buf), ret_answer);
 }
 
-static int schema_ask(struct sql *store, const char *text, const struct sql_value *values,
-		      size_t count, struct sql_answer **ret_answer)
+struct sql_cursor sql_schema_look(struct sql *store, struct sql_link *link, const char *text,
+				  const struct sql_value *values, size_t count)
 {
-	return sql_schema_ask(store, store->writer.link, text, values, count, ret_answer);
+	struct sql_cursor cursor = { .store = store };
+
+	cursor.r = sql_schema_ask(store, link, text, values, count, &cursor.answer);
+	return cursor;
 }
 
-/* The first column of the first row, if there is one. */
-static int ask_text(struct sql *store, const char *text, const struct sql_value *values,
+int sql_schema_text(struct sql *store, const char *text, const struct sql_value *values,
 		    size_t count, char **ret_text)
 {
-	struct sql_answer *answer = NULL;
-	struct bytes columns[SQL_COLUMNS];
-	int r = schema_ask(store, text, values, count, &answer);
+	struct sql_cursor cursor = sql_schema_look(store, store->writer.link, text, values, count);
 
-	if (r == 0 && sql_row(store, answer, columns)) {
-		*ret_text = bytes_dup(columns[0]);
-		r = *ret_text ? 0 : -ENOMEM;
+	if (sql_cursor_next(&cursor)) {
+		*ret_text = bytes_dup(cursor.columns[0]);
+		cursor.r = *ret_text ? 0 : -ENOMEM;
 	}
-	store->texts.driver->answer_done(answer);
-	return r;
+	return sql_cursor_end(&cursor);
 }
 
 static int schema_tell(const struct sql *store, struct bytes statement, bool rights)
@@ -145,23 +144,21 @@ static int set_table(struct sql_layout *layout, const struct sql_driver *driver,
 /* What sessfs_store says, if there is one. */
 static int find_store(struct sql *store, const char *table, struct found *found)
 {
-	struct sql_answer *answer = NULL;
-	struct bytes columns[SQL_COLUMNS];
+	static const char text[] =
+		"SELECT version, rows_table, made FROM sessfs_store WHERE id = 1";
+	struct sql_cursor cursor = sql_schema_look(store, store->writer.link, text, NULL, 0);
 	_cleanup_(freep) char *served = NULL;
-	int r = schema_ask(store, "SELECT version, rows_table, made FROM sessfs_store WHERE id = 1",
-			   NULL, 0, &answer);
+	int r;
 
-	if (r == -ENOENT) {
-		r = 0;
-	} else if (r == 0 && sql_row(store, answer, columns)) {
+	if (sql_cursor_next(&cursor)) {
 		found->there = true;
-		found->version = sql_int(columns[0]);
-		served = bytes_dup(columns[1]);
-		found->made = sql_int(columns[2]);
-		r = served ? 0 : -ENOMEM;
+		found->version = sql_cursor_number(&cursor, 0);
+		served = bytes_dup(cursor.columns[1]);
+		found->made = sql_cursor_number(&cursor, 2);
+		cursor.r = served ? 0 : -ENOMEM;
 	}
-	store->texts.driver->answer_done(answer);
-	if (r < 0)
+	r = sql_cursor_end(&cursor);
+	if (r < 0 && r != -ENOENT)
 		return r;
 	return set_table(&store->texts.layout, store->texts.driver,
 			 served ? served :
@@ -211,9 +208,10 @@ static int judge_engine(struct sql *store, char **ret_why)
 	const struct sql_driver *driver = store->texts.driver;
 	const char *name = store->texts.layout.name;
 	_cleanup_(freep) char *engine = NULL;
-	int r = driver->careless_engine ? ask_text(store, driver->careless_engine,
-						   SQL_VALUES(sql_text(bytes_str(name))), &engine) :
-					  0;
+	int r = driver->careless_engine ?
+			sql_schema_text(store, driver->careless_engine,
+					SQL_VALUES(sql_text(bytes_str(name))), &engine) :
+			0;
 
 	return engine ? str_explain(ret_why, -EMEDIUMTYPE,
 				    "%s: the table %s has the engine %s, which has no "
@@ -227,18 +225,18 @@ static int judge_engine(struct sql *store, char **ret_why)
 static int look_at_rows(struct sql *store, const char *wanted, char **ret_why)
 {
 	struct sql_layout *layout = &store->texts.layout;
-	struct sql_answer *answer = NULL;
-	struct bytes columns[SQL_COLUMNS];
+	struct sql_cursor cursor =
+		sql_schema_look(store, store->writer.link, store->texts.driver->columns,
+				SQL_VALUES(sql_text(bytes_str(layout->name))));
 	unsigned seen = 0;
 	bool any = false;
-	int r = schema_ask(store, store->texts.driver->columns,
-			   SQL_VALUES(sql_text(bytes_str(layout->name))), &answer);
+	int r;
 
-	while (r == 0 && sql_row(store, answer, columns)) {
+	while (sql_cursor_next(&cursor)) {
 		any = true;
-		r = take_column(store, columns, &seen, ret_why);
+		cursor.r = take_column(store, cursor.columns, &seen, ret_why);
 	}
-	store->texts.driver->answer_done(answer);
+	r = sql_cursor_end(&cursor);
 	if (r < 0)
 		return r;
 	if (any && seen != 15)
@@ -293,10 +291,10 @@ int sql_schema_lock(struct sql *store, struct sql_link *link, bool lock)
 static int judge_older_mounts(struct sql *store, char **ret_why)
 {
 	_cleanup_(freep) char *count = NULL;
-	int r = ask_text(store,
-			 "SELECT COUNT(*) FROM sessfs_mount WHERE guest = 0 AND "
-			 "seen_at >= {ago ?1}",
-			 SQL_VALUES(sql_number(SQL_LEASE_S)), &count);
+	int r = sql_schema_text(store,
+				"SELECT COUNT(*) FROM sessfs_mount WHERE guest = 0 AND "
+				"seen_at >= {ago ?1}",
+				SQL_VALUES(sql_number(SQL_LEASE_S)), &count);
 
 	if (r == -ENOENT)
 		return 0;
@@ -343,8 +341,8 @@ static int upgrade(struct sql *store, char **ret_why)
 	int r = sql_schema_lock(store, store->writer.link, true), ended;
 
 	if (r == 0)
-		r = ask_text(store, "SELECT version FROM sessfs_store WHERE id = 1", NULL, 0,
-			     &version);
+		r = sql_schema_text(store, "SELECT version FROM sessfs_store WHERE id = 1", NULL, 0,
+				    &version);
 	/* Somebody else may have done it. */
 	if (r == 0 && version && atoi(version) < SQL_FORMAT) {
 		r = judge_older_mounts(store, ret_why);
@@ -399,8 +397,8 @@ int sql_schema_versions(struct sql *store)
 		{ "mediumint", 8388607 }, { "smallint", INT16_MAX },
 	};
 	_cleanup_(freep) char *type = NULL; /* "": of one that does not count */
-	int r = ask_text(store, store->texts.driver->version,
-			 SQL_VALUES(sql_text(bytes_str(store->texts.layout.name))), &type);
+	int r = sql_schema_text(store, store->texts.driver->version,
+				SQL_VALUES(sql_text(bytes_str(store->texts.layout.name))), &type);
 
 	if (r < 0)
 		return r;
@@ -484,7 +482,7 @@ int sql_schema_open(struct sql *store, const struct backend_options *options, ch
 				   options->table);
 	r = find_store(store, options->table, &found);
 	if (r == 0)
-		r = ask_text(store, store->texts.driver->collation, NULL, 0, &collation);
+		r = sql_schema_text(store, store->texts.driver->collation, NULL, 0, &collation);
 	if (r == 0 && !collation)
 		r = -EIO;
 	if (r == 0)

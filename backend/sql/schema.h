@@ -2,7 +2,7 @@
 #ifndef BACKEND_SQL_SCHEMA_H
 #define BACKEND_SQL_SCHEMA_H
 
-#include "backend/sql/conn.h"
+#include "backend/sql/cursor.h"
 
 /* Find the store in the database, or make it, on the writer's connection: sets the layout, the
  * texts, and whether there are triggers.  *ret_why as in backend_open(). */
@@ -16,6 +16,11 @@ int sql_schema_versions(struct sql *store);
 /* Do a statement with the layout's {names} filled in, on a connection. */
 int sql_schema_ask(struct sql *store, struct sql_link *link, const char *text,
 		   const struct sql_value *values, size_t count, struct sql_answer **ret_answer);
+struct sql_cursor sql_schema_look(struct sql *store, struct sql_link *link, const char *text,
+				  const struct sql_value *values, size_t count);
+/* The first column of the first row, if there is one; asked on the writer's. */
+int sql_schema_text(struct sql *store, const char *text, const struct sql_value *values,
+		    size_t count, char **ret_text);
 /* From now on no other mount makes tables or triggers, nor setup does; and end that.  -EBUSY: one
  * has done so for twenty seconds (MariaDB; PostgreSQL: -ENOTCONN, after thirty). */
 int sql_schema_lock(struct sql *store, struct sql_link *link, bool lock);

@@ -60,7 +60,6 @@ int sql_key_list(struct backend *backend, struct backend_snapshot *snapshot,
 	struct walk walk = { .snapshot = snapshot, .fn = fn, .arg = arg, .full = true };
 	int r = 0;
 
-	(void)backend;
 	if (after_session.data) {
 		r = remember(&walk.session, after_session);
 		if (r == 0)
@@ -85,7 +84,6 @@ int sql_session_keys(struct backend *backend, struct backend_snapshot *snapshot,
 	struct walk walk = { .snapshot = snapshot, .fn = fn, .arg = arg, .only = session };
 	int r = remember(&walk.session, session);
 
-	(void)backend;
 	if (r == 0)
 		r = remember(&walk.key, after_key);
 	if (r == 0)
@@ -114,7 +112,6 @@ int sql_session_list(struct backend *backend, struct backend_snapshot *snapshot,
 {
 	struct sql_cursor cursor = sql_cursor_open(snapshot, SQL_SESSION_LIST, SQL_NO_VALUES);
 
-	(void)backend;
 	while (sql_cursor_next(&cursor)) {
 		const struct backend_session_stat stat = stat_at(cursor.columns);
 
@@ -129,7 +126,6 @@ int sql_session_stat(struct backend *backend, struct backend_snapshot *snapshot,
 	struct sql_cursor cursor =
 		sql_cursor_open(snapshot, SQL_SESSION_STAT, SQL_VALUES(sql_text(session)));
 
-	(void)backend;
 	if (sql_cursor_only(&cursor, -ENOENT)) {
 		*ret_stat = stat_at(cursor.columns);
 		cursor.r = ret_stat->items ? 0 : -ENOENT;
@@ -142,7 +138,6 @@ int sql_day_list(struct backend *backend, struct backend_snapshot *snapshot, bac
 {
 	struct sql_cursor cursor = sql_cursor_open(snapshot, SQL_DAY_LIST, SQL_NO_VALUES);
 
-	(void)backend;
 	while (sql_cursor_next(&cursor)) {
 		const struct backend_day day = {
 			.day = sql_cursor_number(&cursor, 0),

@@ -111,7 +111,6 @@ void sql_snapshot_end(struct backend *backend, struct backend_snapshot *snapshot
 int sql_snapshot_begun(struct backend *backend, struct backend_snapshot *snapshot,
 		       backend_begun_fn *fn, void *arg)
 {
-	(void)backend;
 	if (snapshot->begun)
 		return snapshot->error < 0 ? snapshot->error : fn(arg);
 	snapshot->begin = fn;

@@ -64,128 +64,73 @@ static int append_word(struct buf *buf, const struct sql_texts *texts, const cha
 	return text ? append_format(buf, text, what) : -EINVAL;
 }
 
-static int append_is(struct buf *buf, const struct sql_texts *texts, const char *column,
-		     const char *value)
-{
-	int r = buf_printf(buf, "%s = ?%s", column, value);
+/* Words about the rows' table: what they come to where it is so, and elsewhere. */
+static const struct {
+	const char *name;
+	enum { ALWAYS, IF_EXACT, IF_CREATED, IF_UPDATED } when;
+	const char *then, *otherwise;
+} words[] = {
+	{ "session", IF_EXACT, "session_id = ?%s",
+	  "session_id = ?%s AND {exactly session_id} = ?%s" },
+	{ "is", IF_EXACT, "{session %1} AND state_key = ?%2",
+	  "{session %1} AND state_key = ?%2 AND {exactly state_key} = ?%2" },
+	{ "created", IF_CREATED, "COALESCE({seconds created_at}, 0)", "0" },
+	{ "updated", IF_UPDATED, "COALESCE({seconds updated_at}, 0)", "0" },
+	{ "if_created", IF_CREATED, "%s", "" },
+	{ "if_updated", IF_UPDATED, "%s", "" },
+	{ "time_columns", ALWAYS, "{if_created , created_at}{if_updated , updated_at}", NULL },
+	{ "time_values", ALWAYS, "{if_created , ?%1}{if_updated , ?%2}", NULL },
+	{ "keep_updated", IF_UPDATED, ", updated_at = updated_at", "" },
+	/* The time of a row that is replaced moves if its data does; no comma is missing behind. */
+	{ "set_updated", IF_UPDATED,
+	  "updated_at = CASE WHEN {exactly {rows}.state_data} = {new state_data} THEN "
+	  "{rows}.updated_at ELSE {new updated_at} END, ",
+	  "" },
+	/* Of what is put where a row is; NULL, which an index cannot be, if that is one of another
+	 * spelling. */
+	{ "same", IF_EXACT, "{new %s}",
+	  "CASE WHEN {exactly {rows}.session_id} = {exactly {new session_id}} AND "
+	  "{exactly {rows}.state_key} = {exactly {new state_key}} THEN {new %s} END" },
+	/* More to say where one id has several spellings. */
+	{ "spelled", IF_EXACT, "", " AND {exactly %1} = {exactly %2}" },
+	{ "spellings", IF_EXACT, "", ", {exactly %1}, {exactly %2}" },
+	{ "exact", IF_EXACT, "%s", "" },
+	{ "several", IF_EXACT, "", "%s" },
+};
 
-	if (r == 0 && !texts->layout.exact) {
-		r = buf_append_str(buf, " AND ");
-		if (r == 0)
-			r = append_word(buf, texts, "exactly", column);
-		if (r == 0)
-			r = buf_printf(buf, " = ?%s", value);
-	}
-	return r;
+/* The format of a word, ours or the driver's; NULL: there is no such word. */
+static const char *format_of(const struct sql_texts *texts, const char *name)
+{
+	const bool is[] = { [ALWAYS] = true,
+			    [IF_EXACT] = texts->layout.exact,
+			    [IF_CREATED] = texts->layout.has_created,
+			    [IF_UPDATED] = texts->layout.has_updated };
+
+	for (size_t i = 0; i < ARRAY_SIZE(words); i++)
+		if (strcmp(words[i].name, name) == 0)
+			return is[words[i].when] ? words[i].then : words[i].otherwise;
+	return word_of(texts, name);
 }
 
-/* A seconds-expression of a column, or 0 where there is none. */
-static int append_seconds(struct buf *buf, const struct sql_texts *texts, bool has,
-			  const char *column)
-{
-	int r;
-
-	if (!has)
-		return buf_append_str(buf, "0");
-	r = buf_append_str(buf, "COALESCE(");
-	if (r == 0)
-		r = append_word(buf, texts, "seconds", column);
-	return r < 0 ? r : buf_append_str(buf, ", 0)");
-}
-
-static int append_times(struct buf *buf, const struct sql_layout *layout, const char *created,
-			const char *updated, const char *sign)
-{
-	int r = layout->has_created ? buf_printf(buf, ", %s%s", sign, created) : 0;
-
-	return r < 0 || !layout->has_updated ? r : buf_printf(buf, ", %s%s", sign, updated);
-}
-
-static int append_expanded(struct buf *buf, const struct sql_texts *texts, const char *text)
-{
-	_cleanup_(freep) char *expanded = sql_texts_expand(texts, text);
-
-	return expanded ? buf_append_str(buf, expanded) : -ENOMEM;
-}
-
-/* The time of a row that is replaced moves if its data does; behind it no comma is missing. */
-static int append_set_updated(struct buf *buf, const struct sql_texts *texts)
-{
-	static const char time[] = "updated_at = CASE WHEN {exactly {rows}.state_data} = "
-				   "{new state_data} THEN {rows}.updated_at ELSE {new updated_at} "
-				   "END, ";
-
-	return texts->layout.has_updated ? append_expanded(buf, texts, time) : 0;
-}
-
-/* A format, of which what it comes to has words itself. */
-static int append_filled(struct buf *buf, const struct sql_texts *texts, const char *format,
-			 const char *what)
-{
-	_cleanup_(buf_done) struct buf text = { 0 };
-	int r = append_format(&text, format, what);
-
-	if (r == 0)
-		r = buf_append_byte(&text, '\0');
-	return r < 0 ? r : append_expanded(buf, texts, text.data);
-}
-
+/* What a word comes to has words itself. */
 static int append_own(struct buf *buf, const struct sql_texts *texts, const char *name,
 		      const char *what)
 {
-	/* Of what is put where a row is; NULL, which an index cannot be, if that is one of another
-	 * spelling. */
-	static const char same[] =
-		"CASE WHEN {exactly {rows}.session_id} = {exactly {new session_id}} "
-		"AND {exactly {rows}.state_key} = {exactly {new state_key}} "
-		"THEN {new %s} END";
-	const struct sql_layout *layout = &texts->layout;
-	char first[8] = "", second[8] = "";
+	_cleanup_(buf_done) struct buf text = { 0 };
+	_cleanup_(freep) char *expanded = NULL;
+	const char *format = format_of(texts, name);
+	int r;
 
-	sscanf(what, "%7s %7s", first, second);
 	if (strcmp(name, "rows") == 0)
-		return buf_append_str(buf, layout->quoted);
+		return buf_append_str(buf, texts->layout.quoted);
 	if (strcmp(name, "collation") == 0)
-		return buf_append_str(buf, layout->collation);
-	if (strcmp(name, "session") == 0)
-		return append_is(buf, texts, "session_id", first);
-	if (strcmp(name, "is") == 0) {
-		int r = append_is(buf, texts, "session_id", first);
-
-		if (r == 0)
-			r = buf_append_str(buf, " AND ");
-		return r < 0 ? r : append_is(buf, texts, "state_key", second);
-	}
-	if (strcmp(name, "created") == 0)
-		return append_seconds(buf, texts, layout->has_created, "created_at");
-	if (strcmp(name, "updated") == 0)
-		return append_seconds(buf, texts, layout->has_updated, "updated_at");
-	if (strcmp(name, "time_columns") == 0)
-		return append_times(buf, layout, "created_at", "updated_at", "");
-	if (strcmp(name, "time_values") == 0)
-		return append_times(buf, layout, first, second, "?");
-	if (strcmp(name, "keep_updated") == 0)
-		return layout->has_updated ? buf_append_str(buf, ", updated_at = updated_at") : 0;
-	if (strcmp(name, "set_updated") == 0)
-		return append_set_updated(buf, texts);
-	if (strcmp(name, "same") == 0)
-		return layout->exact ? append_word(buf, texts, "new", what) :
-				       append_filled(buf, texts, same, what);
-	if (strcmp(name, "text") == 0)
-		/* An id of a table of ours as one of the rows' table. */
-		return append_filled(buf, texts, word_of(texts, "text"), what);
-	/* More to say where one id has several spellings. */
-	if (strcmp(name, "spelled") == 0)
-		return layout->exact ?
-			       0 :
-			       append_filled(buf, texts, " AND {exactly %1} = {exactly %2}", what);
-	if (strcmp(name, "spellings") == 0)
-		return layout->exact ?
-			       0 :
-			       append_filled(buf, texts, ", {exactly %1}, {exactly %2}", what);
-	if (strcmp(name, "exact") == 0 || strcmp(name, "several") == 0)
-		return layout->exact == (*name == 'e') ? buf_append_str(buf, what) : 0;
-	return append_word(buf, texts, name, what);
+		return buf_append_str(buf, texts->layout.collation);
+	r = format ? append_format(&text, format, what) : -EINVAL;
+	if (r == 0)
+		r = buf_append_byte(&text, '\0');
+	if (r == 0)
+		expanded = sql_texts_expand(texts, text.data);
+	return r < 0 ? r : expanded ? buf_append_str(buf, expanded) : -ENOMEM;
 }
 
 /* The brace that closes the one at this place. */

@@ -5,7 +5,6 @@
  * ?1, ?2 ... are values.  Words in braces are the driver's (driver.h) or these, of the rows' table:
  *	{rows}         its name
  *	{is A B}       session_id and state_key are ?A and ?B, byte for byte
- *	{of A B}       the same of the ids A and B of a table of ours
  *	{created}, {updated}   seconds since 1970 or 0
  *	{time_columns} {time_values A B} {keep_updated} {set_updated}   if it has such columns
  *	{same A}       A, if the row that is replaced has the ids that were meant

@@ -14,17 +14,13 @@ enum { SHORT_MS = 2000 }; /* that the watching thread may wait for a connection 
 
 static int count_triggers(struct sql *store, struct sql_link *link, int64_t *ret_count)
 {
-	struct sql_answer *answer = NULL;
-	struct bytes columns[SQL_COLUMNS];
-	int r = sql_schema_ask(store, link, store->texts.driver->trigger_count,
-			       SQL_VALUES(sql_text(bytes_str(store->texts.layout.name))), &answer);
+	struct sql_cursor cursor =
+		sql_schema_look(store, link, store->texts.driver->trigger_count,
+				SQL_VALUES(sql_text(bytes_str(store->texts.layout.name))));
 
-	if (r == 0)
-		r = sql_need_row(store, answer, columns);
-	if (r == 0)
-		*ret_count = sql_int(columns[0]);
-	store->texts.driver->answer_done(answer);
-	return r;
+	if (sql_cursor_only(&cursor, -EIO))
+		*ret_count = sql_cursor_number(&cursor, 0);
+	return sql_cursor_end(&cursor);
 }
 
 /*
@@ -45,8 +41,7 @@ static int try_triggers(struct sql *store)
 	struct sql_link *link = store->writer.link;
 	const struct sql_value values[] = { sql_text(BYTES("sessfs probe")),
 					    sql_blob(BYTES("sessfs probe")) };
-	struct sql_answer *answer = NULL;
-	struct bytes columns[SQL_COLUMNS];
+	struct sql_cursor cursor;
 	int r = sql_ask(store, link, bytes_str(driver->loud), NULL), done;
 
 	if (r == 0)
@@ -54,13 +49,12 @@ static int try_triggers(struct sql *store)
 	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(tries); i++)
 		r = sql_schema_ask(store, store->writer.link, tries[i], values, ARRAY_SIZE(values),
 				   NULL);
-	if (r == 0)
-		r = sql_schema_ask(store, store->writer.link, seen, values, ARRAY_SIZE(values),
-				   &answer);
-	if (r == 0)
-		store->triggers = sql_row(store, answer, columns) &&
-				  sql_int(columns[0]) == (int64_t)ARRAY_SIZE(tries);
-	driver->answer_done(answer);
+	if (r == 0) {
+		cursor = sql_schema_look(store, link, seen, values, ARRAY_SIZE(values));
+		store->triggers = sql_cursor_next(&cursor) &&
+				  sql_cursor_number(&cursor, 0) == (int64_t)ARRAY_SIZE(tries);
+		r = sql_cursor_end(&cursor);
+	}
 	done = sql_ask(store, link, BYTES("ROLLBACK"), NULL);
 	if (done == 0)
 		done = sql_ask(store, link, bytes_str(driver->silent), NULL);

@@ -14,39 +14,30 @@
 #include "backend/sql/packet.h"
 #include "backend/sql/slots.h"
 #include "backend/base/cleanup.h"
+#include "backend/base/thread.h"
 
 int sql_uses_guard(struct sql *store, uint64_t ino)
 {
-	int r;
+	WITH_MUTEX(&store->state.lock);
 
-	pthread_mutex_lock(&store->state.lock);
-	r = uses_has(&store->state.uses, ino) ? -EBUSY : 0;
-	pthread_mutex_unlock(&store->state.lock);
-	return r;
+	return uses_has(&store->state.uses, ino) ? -EBUSY : 0;
 }
 
-static void set_untold(struct sql *store, bool untold)
+static void set(struct sql *store, bool *flag, bool value)
 {
-	pthread_mutex_lock(&store->state.lock);
-	store->state.untold = untold;
-	pthread_mutex_unlock(&store->state.lock);
-}
+	WITH_MUTEX(&store->state.lock);
 
-static void set_stale(struct sql *store, bool stale)
-{
-	pthread_mutex_lock(&store->state.lock);
-	store->state.stale_uses = stale;
-	pthread_mutex_unlock(&store->state.lock);
+	*flag = value;
 }
 
 /* The rows of all that are in use, in one transaction. */
 int sql_uses_tell(struct sql *store, struct sql_link *link)
 {
-	struct sql_packet packet = { .store = store };
+	_cleanup_(packet_done) struct sql_packet packet = { .store = store };
 	size_t failed;
 	int r;
+	WITH_MUTEX(&store->telling);
 
-	pthread_mutex_lock(&store->telling);
 	packet_say_plain(&packet, store->texts.driver->begin_write);
 	packet_say(&packet, -EIO, SQL_STATE_SHARE, SQL_NO_VALUES);
 	packet_say(&packet, -EIO, SQL_MOUNT_USES, SQL_VALUES(sql_id(store->number)));
@@ -60,11 +51,9 @@ int sql_uses_tell(struct sql *store, struct sql_link *link)
 	packet_say(&packet, -EIO, SQL_COMMIT, SQL_NO_VALUES);
 	r = packet_flush(&packet, link, &failed);
 	if (r == 0) {
-		set_untold(store, false);
-		set_stale(store, false);
+		set(store, &store->state.untold, false);
+		set(store, &store->state.stale_uses, false);
 	}
-	pthread_mutex_unlock(&store->telling);
-	packet_done(&packet);
 	return r;
 }
 
@@ -72,13 +61,12 @@ int sql_uses_tell(struct sql *store, struct sql_link *link)
 int sql_uses_untell(struct sql *store, struct sql_link *link)
 {
 	int r;
+	WITH_MUTEX(&store->telling);
 
-	pthread_mutex_lock(&store->telling);
 	r = sql_ask_text(store, link, SQL_MOUNT_UNTOLD,
 			 SQL_VALUES(sql_id(store->number), sql_number(1)), NULL);
 	if (r == 0)
-		set_untold(store, true);
-	pthread_mutex_unlock(&store->telling);
+		set(store, &store->state.untold, true);
 	return r;
 }
 
@@ -103,7 +91,7 @@ static int tell_later(struct sql *store, struct sql_answer **ret_answer)
 	_cleanup_(buf_done) struct buf buf = { 0 };
 	int r = buf_append_str(&buf, "ROLLBACK");
 
-	set_untold(store, true);
+	set(store, &store->state.untold, true);
 	if (r == 0)
 		r = sql_state_say(store, &buf);
 	return r < 0 ? r : sql_aside(store, buf_bytes(&buf), ret_answer);
@@ -146,7 +134,7 @@ static void end(struct sql *store, uint64_t ino)
 	/* If the server is away for long, all that are in use are told anew then (watch.c). */
 	if (told && sql_aside_text(store, SQL_USE_DELETE,
 				   SQL_VALUES(sql_id(ino), sql_id(store->number)), NULL) < 0)
-		set_stale(store, true);
+		set(store, &store->state.stale_uses, true);
 }
 
 int sql_use(struct backend *backend, uint64_t ino, bool on)

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 
+#include "backend/sql/cursor.h"
 #include "backend/sql/feed.h"
 #include "backend/sql/mounts.h"
 #include "backend/sql/triggers.h"
@@ -23,18 +24,13 @@ enum {
 static int ask_state(struct sql *store, struct sql_link *link, struct sql_state *ret_state)
 {
 	_cleanup_(buf_done) struct buf buf = { 0 };
-	struct sql_answer *answer = NULL;
-	struct bytes columns[SQL_COLUMNS];
-	int r = sql_state_say(store, &buf);
+	struct sql_cursor cursor = { .store = store, .r = sql_state_say(store, &buf) };
 
-	if (r == 0)
-		r = sql_ask(store, link, buf_bytes(&buf), &answer);
-	if (r == 0)
-		r = sql_need_row(store, answer, columns);
-	if (r == 0)
-		*ret_state = sql_state_read(columns);
-	store->texts.driver->answer_done(answer);
-	return r;
+	if (cursor.r == 0)
+		cursor.r = sql_ask(store, link, buf_bytes(&buf), &cursor.answer);
+	if (sql_cursor_only(&cursor, -EIO))
+		*ret_state = sql_state_read(cursor.columns);
+	return sql_cursor_end(&cursor);
 }
 
 static int join_again(struct sql *store)
@@ -87,14 +83,11 @@ static int look(struct sql *store, struct sql_link *link)
 static bool pause_for(struct sql *store, int64_t milliseconds)
 {
 	const int64_t until = tick_now() + milliseconds * 1000000;
-	bool stop;
+	WITH_MUTEX(&store->watch.lock);
 
-	pthread_mutex_lock(&store->watch.lock);
 	if (!store->watch.stop)
 		tick_cond_wait(&store->watch.stopped, &store->watch.lock, until);
-	stop = store->watch.stop;
-	pthread_mutex_unlock(&store->watch.lock);
-	return !stop;
+	return !store->watch.stop;
 }
 
 static int beat(struct sql *store, struct sql_beats *beats)

@@ -238,19 +238,8 @@ static int install_new(const char *new_path, const char *path)
  * drops. */
 static int lock_new(const char *path, int *ret_fd)
 {
-	struct flock lock = {
-		.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = LOCKS, .l_len = LOCKS_COUNT
-	};
-	int fd = descriptor_open(path, O_RDWR | O_NOFOLLOW, 0);
-
-	if (fd < 0)
-		return -errno;
-	if (fcntl(fd, F_OFD_SETLK, &lock) < 0) {
-		close(fd);
-		return -errno;
-	}
-	*ret_fd = fd;
-	return 0;
+	*ret_fd = descriptor_open(path, O_RDWR | O_NOFOLLOW, 0);
+	return *ret_fd < 0 ? -errno : descriptor_lock(*ret_fd, F_WRLCK, LOCKS, LOCKS_COUNT, false);
 }
 
 /*

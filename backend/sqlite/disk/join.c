@@ -407,7 +407,6 @@ static int join_open(sqlite3_vfs *vfs, const char *name, sqlite3_file *file, int
 {
 	int code = real_vfs->xOpen(real_vfs, name, file, flags, ret_flags);
 
-	(void)vfs;
 	if (code != SQLITE_OK)
 		return code;
 	if ((flags & SQLITE_OPEN_MAIN_DB) && file->pMethods->iVersion >= 2) {

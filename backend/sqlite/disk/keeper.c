@@ -64,8 +64,6 @@ static int count_pages(void *arg, sqlite3 *db, const char *schema, int pages)
 {
 	struct sqlite *store = arg;
 
-	(void)db;
-	(void)schema;
 	/* Fewer: it begins anew. */
 	if (pages < atomic_exchange(&store->keeper.wal_pages, pages)) {
 		atomic_store(&store->keeper.wal_copied, 0);

@@ -216,9 +216,9 @@ void sqlite_reserve_to_wal(struct sqlite *store)
 
 void sqlite_reserve_open(struct sqlite *store)
 {
-	struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
 	uint64_t total, left;
 	struct stat st;
+	int r;
 
 	if (store->room.fd >= 0 || !sqlite_reserve_free(store, &total, &left))
 		return;
@@ -234,7 +234,8 @@ void sqlite_reserve_open(struct sqlite *store)
 		return;
 	}
 	/* Of several mounts one has it. */
-	if (fcntl(store->room.fd, F_OFD_SETLK, &lock) < 0 && (errno == EAGAIN || errno == EACCES)) {
+	r = descriptor_lock(store->room.fd, F_WRLCK, 0, 0, false);
+	if (r == -EAGAIN || r == -EACCES) {
 		closep(&store->room.fd);
 		store->room.fd = -1;
 		return;

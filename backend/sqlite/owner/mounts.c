@@ -38,6 +38,7 @@
 #include "backend/sqlite/store/slots.h"
 #include "backend/sqlite/store/store.h"
 #include "backend/base/cleanup.h"
+#include "backend/base/descriptor.h"
 #include "backend/base/log.h"
 #include "backend/base/tick.h"
 #include "backend/base/thread.h"
@@ -72,26 +73,6 @@ struct slot {
 	int64_t seen;	 /* stamp up to which it knows what other programs have changed */
 };
 
-static int lock_byte(int fd, int how, short type, off_t byte)
-{
-	struct flock lock = { .l_type = type, .l_whence = SEEK_SET, .l_start = byte, .l_len = 1 };
-	int r;
-
-	while ((r = fcntl(fd, how, &lock)) < 0 && errno == EINTR)
-		;
-	return r < 0 ? -errno : 0;
-}
-
-/* Whether another open file description has the byte. */
-static bool is_locked(int fd, off_t byte)
-{
-	struct flock lock = {
-		.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = byte, .l_len = 1
-	};
-
-	return fcntl(fd, F_OFD_GETLK, &lock) < 0 || lock.l_type != F_UNLCK;
-}
-
 static off_t slot_at(unsigned slot)
 {
 	return SLOTS_AT + (off_t)(slot * sizeof(struct slot));
@@ -116,8 +97,9 @@ static int write_at(const struct sqlite *store, const void *data, size_t size, o
 
 static bool is_alive(const struct sqlite *store, const struct slot *slots, unsigned slot)
 {
-	return slots[slot].number && (slot == store->mounts.slot ||
-				      is_locked(store->mounts.fd, FIRST_SLOT + (off_t)slot));
+	return slots[slot].number &&
+	       (slot == store->mounts.slot ||
+		descriptor_is_locked(store->mounts.fd, FIRST_SLOT + (off_t)slot, 1));
 }
 
 /* Under the registry's lock: free the slots of those that have ended, and count the others. */
@@ -139,7 +121,7 @@ static int count_mounts(struct sqlite *store, struct slot *slots)
 
 static void registry_unlock(struct sqlite *store)
 {
-	lock_byte(store->mounts.fd, F_OFD_SETLK, F_UNLCK, REGISTRY);
+	descriptor_lock(store->mounts.fd, F_UNLCK, REGISTRY, 1, false);
 }
 
 /* Open the file and lock the registry; between the two the last mount may have removed it. */
@@ -153,7 +135,7 @@ static int open_registry(struct sqlite *store)
 
 		if (fd < 0)
 			return fd;
-		r = lock_byte(fd, F_OFD_SETLKW, F_WRLCK, REGISTRY);
+		r = descriptor_lock(fd, F_WRLCK, REGISTRY, 1, true);
 		if (r == 0 && fstat(fd, &st) < 0)
 			r = -errno;
 		if (r == 0 && st.st_nlink) {
@@ -183,7 +165,7 @@ static int take_slot(struct sqlite *store, const char *name)
 	read_slots(store, slots);
 	/* Whatever is written in a slot: who has its byte has it. */
 	while (slot < SQLITE_MOUNTS &&
-	       lock_byte(store->mounts.fd, F_OFD_SETLK, F_WRLCK, FIRST_SLOT + (off_t)slot) < 0)
+	       descriptor_lock(store->mounts.fd, F_WRLCK, FIRST_SLOT + (off_t)slot, 1, false) < 0)
 		slot++;
 	if (slot == SQLITE_MOUNTS)
 		return -EUSERS;
@@ -239,7 +221,7 @@ void sqlite_mounts_leave(struct sqlite *store)
 
 	if (store->mounts.fd < 0)
 		return;
-	lock_byte(store->mounts.fd, F_OFD_SETLKW, F_WRLCK, REGISTRY);
+	descriptor_lock(store->mounts.fd, F_WRLCK, REGISTRY, 1, true);
 	write_at(store, &none, sizeof(none), slot_at(store->mounts.slot));
 	read_slots(store, slots);
 	store->mounts.slot = SQLITE_MOUNTS;
@@ -261,7 +243,7 @@ char *sqlite_mounts_owners(const struct sqlite *store)
 	int r = 0;
 
 	for (unsigned i = 0; r == 0 && fd >= 0 && i < SQLITE_MOUNTS; i++) {
-		ssize_t size = is_locked(fd, FIRST_SLOT + (off_t)i) ?
+		ssize_t size = descriptor_is_locked(fd, FIRST_SLOT + (off_t)i, 1) ?
 				       pread(fd, owner, sizeof(owner), owner_at(i)) :
 				       0;
 
@@ -290,7 +272,7 @@ void sqlite_mounts_sweep(struct sqlite *store)
 	if (!sqlite_mounts_shared(store) || now < store->mounts.sweep_at)
 		return;
 	store->mounts.sweep_at = now + SWEEP_MS;
-	if (lock_byte(store->mounts.fd, F_OFD_SETLK, F_WRLCK, REGISTRY) < 0)
+	if (descriptor_lock(store->mounts.fd, F_WRLCK, REGISTRY, 1, false) < 0)
 		return;
 	read_slots(store, slots);
 	count_mounts(store, slots);
@@ -320,7 +302,7 @@ int64_t sqlite_mounts_seen(const struct sqlite *store)
 	int64_t seen = 0;
 
 	for (unsigned i = 0; fd >= 0 && i < SQLITE_MOUNTS; i++)
-		if (is_locked(fd, FIRST_SLOT + (off_t)i) &&
+		if (descriptor_is_locked(fd, FIRST_SLOT + (off_t)i, 1) &&
 		    pread(fd, &slot, sizeof(slot), slot_at(i)) == sizeof(slot))
 			seen = MAX(seen, slot.seen);
 	return seen;
@@ -349,7 +331,8 @@ bool sqlite_mounts_untold(const struct sqlite *store)
 
 bool sqlite_mounts_duty(const struct sqlite *store)
 {
-	return store->mounts.fd < 0 || lock_byte(store->mounts.fd, F_OFD_SETLK, F_WRLCK, DUTY) == 0;
+	return store->mounts.fd < 0 ||
+	       descriptor_lock(store->mounts.fd, F_WRLCK, DUTY, 1, false) == 0;
 }
 
 bool sqlite_on_duty(struct backend *backend)
@@ -360,12 +343,12 @@ bool sqlite_on_duty(struct backend *backend)
 void sqlite_mounts_fail(const struct sqlite *store)
 {
 	if (store->mounts.fd >= 0)
-		lock_byte(store->mounts.fd, F_OFD_SETLK, F_RDLCK, FAILED);
+		descriptor_lock(store->mounts.fd, F_RDLCK, FAILED, 1, false);
 }
 
 bool sqlite_mounts_failed(const struct sqlite *store)
 {
-	return store->mounts.fd >= 0 && is_locked(store->mounts.fd, FAILED);
+	return store->mounts.fd >= 0 && descriptor_is_locked(store->mounts.fd, FAILED, 1);
 }
 
 static uint64_t times_asked(const struct sqlite *store)
@@ -405,20 +388,17 @@ uint64_t sqlite_mounts_least(const struct sqlite *store)
 	return least;
 }
 
-unsigned sqlite_mounts_list(const struct sqlite *store, uint64_t *ret_numbers)
+bool sqlite_mounts_lives(const struct sqlite *store, uint64_t number)
 {
 	struct slot slots[SQLITE_MOUNTS];
-	unsigned count = 0;
 
-	if (store->mounts.fd < 0) {
-		*ret_numbers = store->mounts.number;
-		return 1;
-	}
+	if (store->mounts.fd < 0)
+		return number == store->mounts.number;
 	read_slots(store, slots);
 	for (unsigned i = 0; i < SQLITE_MOUNTS; i++)
-		if (is_alive(store, slots, i))
-			ret_numbers[count++] = slots[i].number;
-	return count;
+		if (slots[i].number == number && is_alive(store, slots, i))
+			return true;
+	return false;
 }
 
 static void pause_before(unsigned look)
@@ -437,7 +417,8 @@ void sqlite_mounts_turn(struct sqlite *store)
 	WITH_MUTEX(&store->mounts.lock);
 
 	while (!store->mounts.turns &&
-	       lock_byte(store->mounts.fd, F_OFD_SETLK, F_WRLCK, TURN) < 0 && tick_ms() < deadline)
+	       descriptor_lock(store->mounts.fd, F_WRLCK, TURN, 1, false) < 0 &&
+	       tick_ms() < deadline)
 		pause_before(looks++);
 	if (!store->mounts.turns++)
 		store->mounts.turn_at = tick_ms();
@@ -465,5 +446,5 @@ void sqlite_mounts_turn_end(struct sqlite *store)
 	WITH_MUTEX(&store->mounts.lock);
 
 	if (--store->mounts.turns == 0)
-		lock_byte(store->mounts.fd, F_OFD_SETLK, F_UNLCK, TURN);
+		descriptor_lock(store->mounts.fd, F_UNLCK, TURN, 1, false);
 }

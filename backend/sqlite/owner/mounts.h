@@ -33,8 +33,8 @@ int64_t sqlite_mounts_seen(const struct sqlite *store);
 /* Tell whether this one holds locks that are not in the store; and whether another one does. */
 void sqlite_mounts_hold(struct sqlite *store, bool untold);
 bool sqlite_mounts_untold(const struct sqlite *store);
-/* The numbers of those that are there, at most SQLITE_MOUNTS; how many. */
-unsigned sqlite_mounts_list(const struct sqlite *store, uint64_t *ret_numbers);
+/* Whether the mount of a number has the store. */
+bool sqlite_mounts_lives(const struct sqlite *store, uint64_t number);
 
 /* Whether this one is on duty (backend_ops.on_duty). */
 bool sqlite_mounts_duty(const struct sqlite *store);

@@ -15,6 +15,7 @@
 #include "backend/backend.h"
 #include "backend/sqlite/owner/owner.h"
 #include "backend/base/cleanup.h"
+#include "backend/base/descriptor.h"
 
 /* All that share a file must use one log, which SQLite puts beside the name by which the file was
  * opened.  So each owner locks a byte that follows from the directory and the name, and no other
@@ -25,18 +26,6 @@ enum { NAMES_BITS = 61 };
 /* The owner's name remains in the store when the owner ends, and a read-only owner does not write
  * one.  So a sole owner that has written its name locks a byte that follows from the name. */
 static const off_t TOLD_AT = INT64_C(1) << 62;
-
-static struct flock lock_of(short type, off_t start, off_t size)
-{
-	return (struct flock){
-		.l_type = type, .l_whence = SEEK_SET, .l_start = start, .l_len = size
-	};
-}
-
-static struct flock owner_lock(short type)
-{
-	return lock_of(type, BACKEND_OWNER_BYTE, 1);
-}
 
 off_t sqlite_owner_name(int dir, const char *name)
 {
@@ -53,9 +42,7 @@ off_t sqlite_owner_name(int dir, const char *name)
 
 static bool is_free(int fd, off_t start, off_t size)
 {
-	struct flock lock = lock_of(F_WRLCK, start, size);
-
-	return size == 0 || (fcntl(fd, F_OFD_GETLK, &lock) == 0 && lock.l_type == F_UNLCK);
+	return size == 0 || !descriptor_is_locked(fd, start, size);
 }
 
 /* Filesystems on which another machine may have the file, too; there, locks and the memory by which
@@ -94,13 +81,12 @@ bool sqlite_owner_is_local(int fd)
 
 static int own_name(struct sqlite_owner *owner, int fd, off_t name)
 {
-	struct flock lock = lock_of(F_RDLCK, name, 1);
 	const off_t end = NAMES_AT + (INT64_C(1) << NAMES_BITS);
+	int r = owner->name && owner->name != name ? -EBUSY :
+						     descriptor_lock(fd, F_RDLCK, name, 1, false);
 
-	if (owner->name && owner->name != name)
-		return -EBUSY;
-	if (fcntl(fd, F_OFD_SETLK, &lock) < 0)
-		return -errno;
+	if (r < 0)
+		return r;
 	owner->name = name;
 	return is_free(fd, NAMES_AT, name - NAMES_AT) && is_free(fd, name + 1, end - name - 1) ?
 		       0 :
@@ -109,23 +95,19 @@ static int own_name(struct sqlite_owner *owner, int fd, off_t name)
 
 static void unlock(struct sqlite_owner *owner, int fd)
 {
-	struct flock lock = owner_lock(F_UNLCK);
-
-	fcntl(fd, F_OFD_SETLK, &lock);
-	lock = lock_of(F_UNLCK, NAMES_AT, 0);
-	fcntl(fd, F_OFD_SETLK, &lock);
+	descriptor_lock(fd, F_UNLCK, BACKEND_OWNER_BYTE, 1, false);
+	descriptor_lock(fd, F_UNLCK, NAMES_AT, 0, false);
 	owner->name = owner->told = 0;
 }
 
 int sqlite_owner_take(struct sqlite_owner *owner, int fd, bool shared, off_t name)
 {
-	struct flock lock = owner_lock(shared ? F_RDLCK : F_WRLCK);
 	int r = 0;
 
 	if (owner->count && !(shared && owner->shared))
 		return -EBUSY;
-	if (!owner->count && fcntl(fd, F_OFD_SETLK, &lock) < 0)
-		r = -errno;
+	if (!owner->count)
+		r = descriptor_lock(fd, shared ? F_RDLCK : F_WRLCK, BACKEND_OWNER_BYTE, 1, false);
 	if (r == 0 && shared)
 		r = own_name(owner, fd, name);
 	if (r < 0 && !owner->count)
@@ -150,9 +132,9 @@ static off_t told_byte(const char *called)
 
 void sqlite_owner_tell(struct sqlite_owner *owner, int fd, const char *called)
 {
-	struct flock lock = lock_of(F_WRLCK, told_byte(called), 1);
+	const off_t byte = told_byte(called);
 
-	owner->told = fcntl(fd, F_OFD_SETLK, &lock) < 0 ? 0 : lock.l_start;
+	owner->told = descriptor_lock(fd, F_WRLCK, byte, 1, false) < 0 ? 0 : byte;
 }
 
 bool sqlite_owner_told(const struct sqlite_owner *owner, int fd, const char *called)
@@ -164,7 +146,5 @@ bool sqlite_owner_told(const struct sqlite_owner *owner, int fd, const char *cal
 
 bool sqlite_owner_there(int fd)
 {
-	struct flock lock = owner_lock(F_WRLCK);
-
-	return fcntl(fd, F_OFD_GETLK, &lock) < 0 || lock.l_type != F_UNLCK;
+	return descriptor_is_locked(fd, BACKEND_OWNER_BYTE, 1);
 }

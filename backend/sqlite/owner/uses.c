@@ -23,21 +23,10 @@
 #include "backend/sqlite/store/slots.h"
 #include "backend/sqlite/store/store.h"
 #include "backend/base/cleanup.h"
+#include "backend/base/descriptor.h"
+#include "backend/base/thread.h"
 
 enum { FIRST_BYTE = 4096 }; /* mounts.c has those before it */
-
-/* A range of bytes; without a length as far as the numbers go. */
-static int lock_range(const struct sqlite *store, short type, off_t from, off_t size)
-{
-	struct flock lock = {
-		.l_type = type, .l_whence = SEEK_SET, .l_start = from, .l_len = size
-	};
-	int r;
-
-	while ((r = fcntl(store->mounts.fd, F_OFD_SETLK, &lock)) < 0 && errno == EINTR)
-		;
-	return r < 0 ? -errno : 0;
-}
 
 static off_t byte_of(uint64_t ino)
 {
@@ -46,7 +35,7 @@ static off_t byte_of(uint64_t ino)
 
 static int lock_file(const struct sqlite *store, short type, uint64_t ino)
 {
-	return lock_range(store, type, byte_of(ino), 1);
+	return descriptor_lock(store->mounts.fd, type, byte_of(ino), 1, false);
 }
 
 void sqlite_uses_init(struct sqlite *store)
@@ -71,17 +60,17 @@ static void tell_each(struct sqlite *store)
 		off_t byte = byte_of(own->ino[i]);
 
 		if (byte > from)
-			lock_range(store, F_UNLCK, from, byte - from);
+			descriptor_lock(store->mounts.fd, F_UNLCK, from, byte - from, false);
 		from = byte + 1;
 	}
-	lock_range(store, F_UNLCK, from, 0);
+	descriptor_lock(store->mounts.fd, F_UNLCK, from, 0, false);
 	store->uses.any = store->uses.known = false;
 }
 
 /* From now on nobody can remove anything; what was removed before may wait to be digested. */
 static void tell_any(struct sqlite *store)
 {
-	store->uses.any = lock_range(store, F_RDLCK, FIRST_BYTE, 0) == 0;
+	store->uses.any = descriptor_lock(store->mounts.fd, F_RDLCK, FIRST_BYTE, 0, false) == 0;
 	store->uses.known = false;
 }
 
@@ -92,22 +81,21 @@ void sqlite_uses_look(struct sqlite *store, bool nothing_waits)
 	if (store->mounts.fd < 0)
 		return;
 	alone = !sqlite_mounts_shared(store);
-	pthread_mutex_lock(&store->uses.lock);
+	WITH_MUTEX(&store->uses.lock);
 	if (alone && store->uses.any)
 		store->uses.known |= nothing_waits;
 	else if (alone && !store->uses.removing.count)
 		tell_any(store);
 	else if (!alone && store->uses.any && !store->uses.removing.count)
 		tell_each(store);
-	pthread_mutex_unlock(&store->uses.lock);
 }
 
 /* *ret_known: that nobody has removed it. */
 static int begin_use(struct sqlite *store, uint64_t ino, bool *ret_known)
 {
 	int r;
+	WITH_MUTEX(&store->uses.lock);
 
-	pthread_mutex_lock(&store->uses.lock);
 	*ret_known = store->uses.known;
 	r = uses_has(&store->uses.removing, ino) ? -EAGAIN : uses_add(&store->uses.own, ino);
 	if (r == 0 && !store->uses.any) {
@@ -115,17 +103,16 @@ static int begin_use(struct sqlite *store, uint64_t ino, bool *ret_known)
 		if (r < 0)
 			uses_remove(&store->uses.own, ino);
 	}
-	pthread_mutex_unlock(&store->uses.lock);
 	return r == -EAGAIN || r == -EACCES ? -ESTALE : r;
 }
 
 static void end_use(struct sqlite *store, uint64_t ino)
 {
-	pthread_mutex_lock(&store->uses.lock);
+	WITH_MUTEX(&store->uses.lock);
+
 	uses_remove(&store->uses.own, ino);
 	if (!store->uses.any)
 		lock_file(store, F_UNLCK, ino);
-	pthread_mutex_unlock(&store->uses.lock);
 }
 
 /* -ESTALE: other mounts have left something that was not digested; 1: another program has. */
@@ -164,21 +151,10 @@ int sqlite_use(struct backend *backend, uint64_t ino, bool on)
 	return r;
 }
 
-/* The lock of another mount that is in the way; if none is, its type is F_UNLCK. */
-static struct flock lock_of_others(const struct sqlite *store, uint64_t ino)
-{
-	struct flock lock = {
-		.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = byte_of(ino), .l_len = 1
-	};
-
-	fcntl(store->mounts.fd, F_OFD_GETLK, &lock);
-	return lock;
-}
-
 /* The lock in the way tells whether it is that of a mount which was alone. */
 static int why_not(const struct sqlite *store, uint64_t ino)
 {
-	const struct flock lock = lock_of_others(store, ino);
+	const struct flock lock = descriptor_lock_of_others(store->mounts.fd, byte_of(ino), 1);
 
 	return lock.l_type != F_UNLCK && lock.l_len != 0 ? -EBUSY : -EAGAIN;
 }
@@ -192,12 +168,13 @@ bool sqlite_uses_any(struct sqlite *store, uint64_t ino)
 	pthread_mutex_lock(&store->uses.lock);
 	own = uses_has(&store->uses.own, ino);
 	pthread_mutex_unlock(&store->uses.lock);
-	return own || lock_of_others(store, ino).l_type != F_UNLCK;
+	return own || descriptor_is_locked(store->mounts.fd, byte_of(ino), 1);
 }
 
-static int exclude(struct sqlite *store, uint64_t ino)
+int sqlite_uses_exclude(struct sqlite *store, uint64_t ino)
 {
 	int r;
+	WITH_MUTEX(&store->uses.lock);
 
 	if (uses_has(&store->uses.own, ino))
 		return -EBUSY;
@@ -209,23 +186,12 @@ static int exclude(struct sqlite *store, uint64_t ino)
 	return r == -EAGAIN || r == -EACCES ? why_not(store, ino) : r;
 }
 
-int sqlite_uses_exclude(struct sqlite *store, uint64_t ino)
-{
-	int r;
-
-	pthread_mutex_lock(&store->uses.lock);
-	r = exclude(store, ino);
-	pthread_mutex_unlock(&store->uses.lock);
-	return r;
-}
-
 void sqlite_uses_admit(struct sqlite *store)
 {
 	struct uses *removing = &store->uses.removing;
+	WITH_MUTEX(&store->uses.lock);
 
-	pthread_mutex_lock(&store->uses.lock);
 	while (removing->count)
 		lock_file(store, store->uses.any ? F_RDLCK : F_UNLCK,
 			  removing->ino[--removing->count]);
-	pthread_mutex_unlock(&store->uses.lock);
 }

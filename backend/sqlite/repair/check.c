@@ -6,6 +6,7 @@
 #include "backend/sqlite/disk/beside.h"
 #include "backend/sqlite/store/error.h"
 #include "backend/sqlite/repair/image.h"
+#include "backend/sqlite/rows/cursor.h"
 #include "backend/sqlite/schema/schema.h"
 #include "backend/sqlite/store/slots.h"
 #include "backend/sqlite/store/store.h"
@@ -188,24 +189,17 @@ static const struct rule strangers[] = {
 static int check_integrity(struct sqlite_conn *conn, backend_report_fn *report, void *arg,
 			   uint64_t *damage)
 {
-	sqlite3_stmt *statement = NULL;
-	int r, code;
+	struct cursor cursor = cursor_open_text(conn, "PRAGMA main.integrity_check", SQL_NO_VALUES);
 
-	code = sqlite3_prepare_v2(conn->db, "PRAGMA main.integrity_check", -1, &statement, NULL);
-	r = sqlite_result(conn, code);
-	if (r < 0)
-		return r;
-	while ((code = sqlite3_step(statement)) == SQLITE_ROW) {
-		const char *text = (const char *)sqlite3_column_text(statement, 0);
+	while (cursor_next(&cursor)) {
+		const char *text = (const char *)sqlite3_column_text(cursor.statement, 0);
 
 		if (!text || strcmp(text, "ok") == 0)
 			continue;
 		report(arg, text);
 		++*damage;
 	}
-	r = sqlite_result(conn, code);
-	sqlite3_finalize(statement);
-	return r;
+	return cursor_end(&cursor);
 }
 
 static int check_rule(struct sqlite_conn *conn, const struct rule *rule, backend_report_fn *report,

@@ -5,47 +5,29 @@
  * All of it is done in SQL, in the order of keys, so that it needs little memory.
  */
 #include <inttypes.h>
-#include <stddef.h>
 #include <string.h>
 
 #include "backend/sqlite/store/error.h"
 #include "backend/sqlite/repair/repair.h"
+#include "backend/sqlite/rows/cursor.h"
 #include "backend/base/cleanup.h"
 
 enum { RANGES_TOLD = 20 }; /* of one key or file */
 
-static int prepare(struct repairing *repairing, const char *text, sqlite3_stmt **ret_statement)
+/* What a question answers, row by row. */
+static struct cursor ask_once(struct repairing *repairing, const char *text,
+			      const struct sql_value *values, size_t count)
 {
-	return sqlite_conn_prepare(&repairing->store->writer, text, ret_statement);
+	return cursor_open_text(&repairing->store->writer, text, values, count);
 }
 
-static void finalizep(sqlite3_stmt **statement)
+static int run(struct repairing *repairing, const char *text, const struct sql_value *values,
+	       size_t count)
 {
-	sqlite3_finalize(*statement);
-}
+	struct cursor cursor = ask_once(repairing, text, values, count);
 
-/* 1 while there are rows, 0 at the end. */
-static int step(struct repairing *repairing, sqlite3_stmt *statement)
-{
-	int code = sqlite3_step(statement);
-	int r = sqlite_result(&repairing->store->writer, code);
-
-	return r < 0 ? r : code == SQLITE_ROW;
-}
-
-static int run(struct repairing *repairing, sqlite3_stmt *statement)
-{
-	int r = step(repairing, statement);
-
-	sqlite3_reset(statement);
-	return r < 0 ? r : 0;
-}
-
-static struct bytes text_at(sqlite3_stmt *statement, int column)
-{
-	const void *data = sqlite3_column_blob(statement, column);
-
-	return bytes_make(data ? data : "", (size_t)sqlite3_column_bytes(statement, column));
+	cursor_next(&cursor);
+	return cursor_end(&cursor);
 }
 
 #define TOLD(bytes) (int)MIN((bytes).size, 500), (bytes).data
@@ -87,14 +69,13 @@ static int tell_stand_ins(struct repairing *repairing)
 		"SELECT n.ino, (n.mode & 61440) = 16384, n.session_id, n.state_key, "
 		"(SELECT name FROM sessfs_entry e WHERE e.ino = n.ino) FROM sessfs_node n "
 		"WHERE n.kind = 0 AND n.ctime = 0 AND n.btime = 0";
-	_cleanup_(finalizep) sqlite3_stmt *node = NULL;
-	int r = prepare(repairing, text, &node);
+	struct cursor node = ask_once(repairing, text, SQL_NO_VALUES);
 
-	while (r == 0 && (r = step(repairing, node)) > 0) {
-		struct bytes session = text_at(node, 2), key = text_at(node, 3);
-		struct bytes name = text_at(node, 4);
+	while (cursor_next(&node)) {
+		struct bytes session = cursor_bytes(&node, 2), key = cursor_bytes(&node, 3);
+		struct bytes name = cursor_bytes(&node, 4);
 
-		if (sqlite3_column_type(node, 2) == SQLITE_TEXT)
+		if (sqlite3_column_type(node.statement, 2) == SQLITE_TEXT)
 			repair_tell(repairing,
 				    "session %.*s, key %.*s: the mode and the times are lost",
 				    TOLD(session), TOLD(key));
@@ -102,12 +83,11 @@ static int tell_stand_ins(struct repairing *repairing)
 			repair_tell(repairing,
 				    "%s %.*s (inode %lld): the mode and the times%s "
 				    "are lost",
-				    sqlite3_column_int(node, 1) ? "the directory" : "the file",
-				    TOLD(name), sqlite3_column_int64(node, 0),
+				    cursor_number(&node, 1) ? "the directory" : "the file",
+				    TOLD(name), (long long)cursor_number(&node, 0),
 				    name.size ? "" : " and the name");
-		r = 0;
 	}
-	return r;
+	return cursor_end(&node);
 }
 
 /* Numbers that leave none for what is made next get others, everywhere. */
@@ -147,7 +127,7 @@ static const char renumber[] =
 static const struct {
 	const char *sql;
 	const char *sentence;
-} values[] = {
+} impossible[] = {
 	{ "UPDATE sessfs_node SET mode = (mode & 511) | 16384 WHERE (mode & 61440) NOT IN (4096, "
 	  "8192, 16384, 24576, 32768, 40960, 49152) AND ino IN (SELECT parent FROM sessfs_entry)",
 	  "directories had lost their type" },
@@ -181,11 +161,11 @@ static int mend_values(struct repairing *repairing)
 	struct sqlite_conn *conn = &repairing->store->writer;
 	int r = sqlite_conn_exec(conn, renumber);
 
-	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(values); i++) {
-		r = sqlite_conn_exec(conn, values[i].sql);
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(impossible); i++) {
+		r = sqlite_conn_exec(conn, impossible[i].sql);
 		if (r == 0 && sqlite3_changes(conn->db) > 0)
 			repair_tell(repairing, "%d %s", sqlite3_changes(conn->db),
-				    values[i].sentence);
+				    impossible[i].sentence);
 	}
 	return r;
 }
@@ -229,21 +209,24 @@ static void tell_gap(struct gaps *gaps, int64_t end, int64_t size)
 			    MIN(end * BACKEND_CHUNK, size) - 1);
 }
 
-static int find_gaps(struct gaps *gaps, sqlite3_stmt *chunks, int64_t size)
+static int find_gaps(struct gaps *gaps, int64_t size)
 {
+	struct cursor chunks =
+		ask_once(gaps->repairing,
+			 "SELECT chunk FROM sessfs_chunk WHERE ino = ?1 ORDER BY chunk",
+			 SQL_VALUES(sql_number(gaps->ino)));
 	int64_t count = (size + BACKEND_CHUNK - 1) / BACKEND_CHUNK;
 	int r;
 
 	gaps->expected = 0;
 	gaps->told = 0;
-	sqlite3_bind_int64(chunks, 1, gaps->ino);
-	while ((r = step(gaps->repairing, chunks)) > 0) {
-		int64_t chunk = sqlite3_column_int64(chunks, 0);
+	while (cursor_next(&chunks)) {
+		int64_t chunk = cursor_number(&chunks, 0);
 
 		tell_gap(gaps, MIN(chunk, count), size);
 		gaps->expected = chunk + 1;
 	}
-	sqlite3_reset(chunks);
+	r = cursor_end(&chunks);
 	if (r == 0)
 		tell_gap(gaps, count, size);
 	return r;
@@ -258,148 +241,120 @@ static int mend_files(struct repairing *repairing)
 		"(n.mode & 61440) = 32768 AND (n.kind = 0 OR (n.flags & 1)) AND (SELECT count(*) "
 		"FROM sessfs_chunk c WHERE c.ino = n.ino AND c.chunk * 32768 < n.size) < "
 		"(n.size + 32767) / 32768";
-	_cleanup_(finalizep) sqlite3_stmt *file = NULL;
-	_cleanup_(finalizep) sqlite3_stmt *chunks = NULL;
-	_cleanup_(finalizep) sqlite3_stmt *mark = NULL;
+	struct cursor file = ask_once(repairing, files, SQL_NO_VALUES);
 	struct gaps gaps = { .repairing = repairing };
-	int r = prepare(repairing, files, &file);
 
-	if (r == 0)
-		r = prepare(repairing,
-			    "SELECT chunk FROM sessfs_chunk WHERE ino = ?1 ORDER BY chunk",
-			    &chunks);
-	if (r == 0)
-		r = prepare(repairing, "UPDATE sessfs_node SET flags = flags | 8 WHERE ino = ?1",
-			    &mark);
-	while (r == 0 && (r = step(repairing, file)) > 0) {
-		gaps.ino = sqlite3_column_int64(file, 0);
-		gaps.what = text_at(file, 2);
-		r = find_gaps(&gaps, chunks, sqlite3_column_int64(file, 1));
-		sqlite3_bind_int64(mark, 1, gaps.ino);
-		if (r == 0)
-			r = run(repairing, mark);
+	while (cursor_next(&file)) {
+		gaps.ino = cursor_number(&file, 0);
+		gaps.what = cursor_bytes(&file, 2);
+		file.r = find_gaps(&gaps, cursor_number(&file, 1));
+		if (file.r == 0)
+			file.r = run(repairing,
+				     "UPDATE sessfs_node SET flags = flags | 8 WHERE ino = ?1",
+				     SQL_VALUES(sql_number(gaps.ino)));
 	}
-	return r;
+	return cursor_end(&file);
 }
 
 /* Items of lists. */
+
+/* Asked for each item, and so prepared once. */
+enum {
+	NEXT,  /* the row behind one */
+	PRIOR, /* the row before one */
+	MOVE,  /* a row to another index */
+	NODE,  /* of the key */
+	PIECE, /* the next piece */
+	BELOW, /* rows before an index */
+	SHIFT, /* a piece to another place */
+	QUESTIONS,
+};
+
+static const char *const questions[QUESTIONS] = {
+	[NEXT] = "SELECT item_index FROM {rows} WHERE session_id = ?1 AND state_key = ?2 AND "
+		 "item_index > ?3 ORDER BY item_index LIMIT 1",
+	[PRIOR] = "SELECT item_index FROM {rows} WHERE session_id = ?1 AND state_key = ?2 AND "
+		  "item_index < ?3 ORDER BY item_index DESC LIMIT 1",
+	[MOVE] = "UPDATE {rows} SET item_index = ?4 WHERE session_id = ?1 AND state_key = ?2 AND "
+		 "item_index = ?3",
+	[NODE] = "SELECT ino FROM sessfs_node WHERE session_id = ?1 AND state_key = ?2 AND "
+		 "kind IN (0, 3) AND ino NOT IN (SELECT ino FROM sessfs_trash)",
+	[PIECE] = "SELECT item_index, seq FROM sessfs_piece WHERE ino = ?1 AND "
+		  "(item_index, seq) > (?2, ?3) ORDER BY item_index, seq LIMIT 1",
+	[BELOW] = "SELECT count(*) FROM {rows} WHERE session_id = ?1 AND state_key = ?2 AND "
+		  "item_index < ?3",
+	[SHIFT] = "UPDATE sessfs_piece SET item_index = -1 - ?4, seq = ?5 WHERE ino = ?1 AND "
+		  "item_index = ?2 AND seq = ?3",
+};
 
 struct key {
 	struct repairing *repairing;
 	struct bytes session;
 	struct bytes key;
-	sqlite3_stmt *next;  /* the row behind one */
-	sqlite3_stmt *prior; /* the row before one */
-	sqlite3_stmt *move;  /* a row to another index */
-	sqlite3_stmt *node;  /* of the key */
-	sqlite3_stmt *piece; /* the next piece */
-	sqlite3_stmt *below; /* rows before an index */
-	sqlite3_stmt *shift; /* a piece to another place */
-	sqlite3_stmt *turn;
+	sqlite3_stmt *statements[QUESTIONS];
 };
-
-static const struct {
-	size_t offset;
-	const char *text;
-} key_statements[] = {
-	{ offsetof(struct key, next), "SELECT item_index FROM {rows} WHERE session_id = ?1 AND "
-				      "state_key = ?2 AND item_index > ?3 ORDER BY item_index "
-				      "LIMIT 1" },
-	{ offsetof(struct key, prior), "SELECT item_index FROM {rows} WHERE session_id = ?1 AND "
-				       "state_key = ?2 AND item_index < ?3 "
-				       "ORDER BY item_index DESC LIMIT 1" },
-	{ offsetof(struct key, move), "UPDATE {rows} SET item_index = ?4 WHERE session_id = ?1 AND "
-				      "state_key = ?2 AND item_index = ?3" },
-	{ offsetof(struct key, node), "SELECT ino FROM sessfs_node WHERE session_id = ?1 AND "
-				      "state_key = ?2 AND kind IN (0, 3) AND ino NOT IN "
-				      "(SELECT ino FROM sessfs_trash)" },
-	{ offsetof(struct key, piece),
-	  "SELECT item_index, seq FROM sessfs_piece WHERE ino = ?1 AND "
-	  "(item_index, seq) > (?2, ?3) ORDER BY item_index, seq "
-	  "LIMIT 1" },
-	{ offsetof(struct key, below), "SELECT count(*) FROM {rows} WHERE session_id = ?1 AND "
-				       "state_key = ?2 AND item_index < ?3" },
-	{ offsetof(struct key, shift), "UPDATE sessfs_piece SET item_index = -1 - ?4, seq = ?5 "
-				       "WHERE ino = ?1 AND item_index = ?2 AND seq = ?3" },
-	{ offsetof(struct key, turn), "UPDATE sessfs_piece SET item_index = -1 - item_index WHERE "
-				      "ino = ?1 AND item_index < 0" },
-};
-
-static sqlite3_stmt **statement_of(struct key *key, size_t i)
-{
-	return (sqlite3_stmt **)((char *)key + key_statements[i].offset);
-}
 
 static void key_done(struct key *key)
 {
-	for (size_t i = 0; i < ARRAY_SIZE(key_statements); i++)
-		sqlite3_finalize(*statement_of(key, i));
+	for (size_t i = 0; i < QUESTIONS; i++)
+		sqlite3_finalize(key->statements[i]);
 }
 
-static void bind_key(const struct key *key, sqlite3_stmt *statement, int64_t index)
+/* 1, with the numbers of the first row, or 0: there is none. */
+static int ask_item(struct key *key, int question, const struct sql_value *values, size_t count,
+		    int64_t *ret_numbers)
 {
-	sqlite_bind_text(statement, 1, key->session);
-	sqlite_bind_text(statement, 2, key->key);
-	sqlite3_bind_int64(statement, 3, index);
-}
+	struct sqlite_conn *conn = &key->repairing->store->writer;
+	sqlite3_stmt *statement = key->statements[question];
+	int code, r;
 
-static int query(struct key *key, sqlite3_stmt *statement, int64_t *ret_number)
-{
-	int r = step(key->repairing, statement);
-
-	if (r > 0)
-		*ret_number = sqlite3_column_int64(statement, 0);
+	sqlite_conn_bind(conn, statement, values, count);
+	code = sqlite3_step(statement);
+	r = sqlite_result(conn, code);
+	for (int i = 0; code == SQLITE_ROW && i < sqlite3_column_count(statement); i++)
+		ret_numbers[i] = sqlite3_column_int64(statement, i);
 	sqlite3_reset(statement);
-	return r;
+	return r < 0 ? r : code == SQLITE_ROW;
 }
+
+#define OF_KEY(key) sql_given((key)->session), sql_given((key)->key)
 
 /* The pieces of a list keep their places among the rows that are left.  They go to negative
  * indexes first, where none is in the way of another. */
 static int move_pieces(struct key *key)
 {
-	int64_t ino = 0, index = INT64_MIN, seq = 0, at = 0, last = -1, number = 0;
-	int r;
+	int64_t ino = 0, piece[2] = { INT64_MIN, 0 }, at = 0, last = -1, number = 0;
+	int r = ask_item(key, NODE, SQL_VALUES(OF_KEY(key)), &ino);
 
-	sqlite_bind_text(key->node, 1, key->session);
-	sqlite_bind_text(key->node, 2, key->key);
-	r = query(key, key->node, &ino);
 	while (r > 0) {
-		sqlite3_bind_int64(key->piece, 1, ino);
-		sqlite3_bind_int64(key->piece, 2, MAX(index, -1));
-		sqlite3_bind_int64(key->piece, 3, seq);
-		r = step(key->repairing, key->piece);
-		if (r > 0) {
-			index = sqlite3_column_int64(key->piece, 0);
-			seq = sqlite3_column_int64(key->piece, 1);
-		}
-		sqlite3_reset(key->piece);
+		r = ask_item(key, PIECE,
+			     SQL_VALUES(sql_number(ino), sql_number(MAX(piece[0], -1)),
+					sql_number(piece[1])),
+			     piece);
 		if (r <= 0)
 			break;
-		bind_key(key, key->below, index);
-		r = query(key, key->below, &at);
+		r = ask_item(key, BELOW, SQL_VALUES(OF_KEY(key), sql_number(piece[0])), &at);
 		if (r < 0)
 			break;
 		number = at == last ? number + 1 : 0;
 		last = at;
-		sqlite3_bind_int64(key->shift, 1, ino);
-		sqlite3_bind_int64(key->shift, 2, index);
-		sqlite3_bind_int64(key->shift, 3, seq);
-		sqlite3_bind_int64(key->shift, 4, at);
-		sqlite3_bind_int64(key->shift, 5, number);
-		r = run(key->repairing, key->shift);
+		r = ask_item(key, SHIFT,
+			     SQL_VALUES(sql_number(ino), sql_number(piece[0]), sql_number(piece[1]),
+					sql_number(at), sql_number(number)),
+			     NULL);
 		r = r < 0 ? r : 1;
 	}
 	if (r < 0 || !ino)
 		return r;
-	sqlite3_bind_int64(key->turn, 1, ino);
-	return run(key->repairing, key->turn);
+	return run(key->repairing,
+		   "UPDATE sessfs_piece SET item_index = -1 - item_index WHERE ino = ?1 AND "
+		   "item_index < 0",
+		   SQL_VALUES(sql_number(ino)));
 }
 
 static int move_row(struct key *key, int64_t from, int64_t to)
 {
-	bind_key(key, key->move, from);
-	sqlite3_bind_int64(key->move, 4, to);
-	return run(key->repairing, key->move);
+	return ask_item(key, MOVE, SQL_VALUES(OF_KEY(key), sql_number(from), sql_number(to)), NULL);
 }
 
 /* Those that get a higher number, since some before them have one below 0: the last one first. */
@@ -409,14 +364,12 @@ static int move_up(struct key *key)
 	int r;
 
 	for (;; number++, end = next + 1) {
-		bind_key(key, key->next, next);
-		r = query(key, key->next, &next);
+		r = ask_item(key, NEXT, SQL_VALUES(OF_KEY(key), sql_number(next)), &next);
 		if (r <= 0 || next >= number)
 			break;
 	}
 	while (r >= 0 && number-- > 0) {
-		bind_key(key, key->prior, end);
-		r = query(key, key->prior, &end);
+		r = ask_item(key, PRIOR, SQL_VALUES(OF_KEY(key), sql_number(end)), &end);
 		if (r > 0)
 			r = move_row(key, end, number);
 	}
@@ -433,8 +386,7 @@ static int move_rows(struct key *key)
 	if (r < 0)
 		return r;
 	for (;; number++) {
-		bind_key(key, key->next, old);
-		r = query(key, key->next, &next);
+		r = ask_item(key, NEXT, SQL_VALUES(OF_KEY(key), sql_number(old)), &next);
 		if (r <= 0)
 			break;
 		if (next != expected && ++told <= RANGES_TOLD)
@@ -467,28 +419,25 @@ static int mend_lists(struct repairing *repairing)
 		"n.ino = p.ino WHERE n.state_key IS NOT NULL AND n.ino NOT IN (SELECT ino FROM "
 		"sessfs_trash) AND p.item_index > (SELECT count(*) FROM {rows} r WHERE "
 		"r.session_id = n.session_id AND r.state_key = n.state_key)";
-	_cleanup_(finalizep) sqlite3_stmt *make = NULL;
-	_cleanup_(finalizep) sqlite3_stmt *gap = NULL;
 	_cleanup_(key_done) struct key key = { .repairing = repairing };
-	int r = prepare(repairing, gaps, &make);
+	struct sqlite_conn *conn = &repairing->store->writer;
+	struct cursor gap;
+	int r = run(repairing, gaps, SQL_NO_VALUES);
 
-	if (r == 0)
-		r = run(repairing, make);
-	if (r == 0)
-		r = prepare(repairing, "SELECT session_id, state_key FROM temp.gap", &gap);
-	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(key_statements); i++)
-		r = prepare(repairing, key_statements[i].text, statement_of(&key, i));
-	while (r == 0 && (r = step(repairing, gap)) > 0) {
-		key.session = text_at(gap, 0);
-		key.key = text_at(gap, 1);
-		r = move_pieces(&key);
-		if (r == 0)
-			r = move_rows(&key);
+	for (size_t i = 0; r == 0 && i < QUESTIONS; i++)
+		r = sqlite_conn_prepare(conn, questions[i], &key.statements[i]);
+	if (r < 0)
+		return r;
+	gap = ask_once(repairing, "SELECT session_id, state_key FROM temp.gap", SQL_NO_VALUES);
+	while (cursor_next(&gap)) {
+		key.session = cursor_bytes(&gap, 0);
+		key.key = cursor_bytes(&gap, 1);
+		gap.r = move_pieces(&key);
+		if (gap.r == 0)
+			gap.r = move_rows(&key);
 	}
-	sqlite3_reset(gap);
-	if (r == 0)
-		r = sqlite_conn_exec(&repairing->store->writer, "DROP TABLE temp.gap");
-	return r;
+	r = cursor_end(&gap);
+	return r < 0 ? r : sqlite_conn_exec(conn, "DROP TABLE temp.gap");
 }
 
 /* A list is at least as long as its marks say. */
@@ -500,19 +449,17 @@ static int tell_short_lists(struct repairing *repairing)
 		"r.state_key = n.state_key), 0) AS count FROM sessfs_node n JOIN sessfs_mark m ON "
 		"m.ino = n.ino WHERE n.kind = 3 AND (n.flags & 1) = 0 GROUP BY n.ino "
 		"HAVING max(m.item_index) > count";
-	_cleanup_(finalizep) sqlite3_stmt *list = NULL;
-	int r = prepare(repairing, text, &list);
+	struct cursor list = ask_once(repairing, text, SQL_NO_VALUES);
 
-	while (r == 0 && (r = step(repairing, list)) > 0) {
-		struct bytes session = text_at(list, 0), key = text_at(list, 1);
+	while (cursor_next(&list)) {
+		struct bytes session = cursor_bytes(&list, 0), key = cursor_bytes(&list, 1);
 
 		repair_tell(repairing,
 			    "session %.*s, key %.*s: of at least %lld items %lld are left",
-			    TOLD(session), TOLD(key), sqlite3_column_int64(list, 2),
-			    sqlite3_column_int64(list, 3));
-		r = 0;
+			    TOLD(session), TOLD(key), (long long)cursor_number(&list, 2),
+			    (long long)cursor_number(&list, 3));
 	}
-	return r;
+	return cursor_end(&list);
 }
 
 /* A torn line that was closed off must not run into the next row now. */
@@ -541,8 +488,6 @@ static int mend_trash(struct repairing *repairing)
 int repair_mend(struct repairing *repairing)
 {
 	struct sqlite_conn *conn = &repairing->store->writer;
-	_cleanup_(finalizep) sqlite3_stmt *sealing = NULL;
-	_cleanup_(finalizep) sqlite3_stmt *versions = NULL;
 	int r = mend_nodes(repairing);
 
 	if (r == 0)
@@ -554,16 +499,8 @@ int repair_mend(struct repairing *repairing)
 	if (r == 0)
 		r = mend_lists(repairing);
 	if (r == 0)
-		r = prepare(repairing, seal, &sealing);
+		r = run(repairing, seal, SQL_NO_VALUES);
 	if (r == 0)
-		r = run(repairing, sealing);
-	finalizep(&sealing);
-	sealing = NULL;
-	if (r == 0)
-		r = prepare(repairing, SQLITE_VERSIONS_BEGIN, &versions);
-	if (r == 0)
-		r = run(repairing, versions);
-	finalizep(&versions);
-	versions = NULL;
+		r = run(repairing, SQLITE_VERSIONS_BEGIN, SQL_NO_VALUES);
 	return r < 0 ? r : mend_trash(repairing);
 }

@@ -82,14 +82,6 @@ static int64_t int_at(const struct salvage_record *record, int i)
 	return sqlite3_column_int64(record->row, SALVAGE_FIRST + i);
 }
 
-static struct bytes text_of(const struct salvage_record *record, int i)
-{
-	const void *text = sqlite3_column_text(record->row, SALVAGE_FIRST + i);
-
-	return bytes_make(text ? text : "",
-			  (size_t)sqlite3_column_bytes(record->row, SALVAGE_FIRST + i));
-}
-
 static int type_at(const struct salvage_record *record, int i)
 {
 	return sqlite3_column_type(record->row, SALVAGE_FIRST + i);
@@ -176,8 +168,9 @@ static bool is_row(struct repairing *repairing, const struct salvage_record *rec
 	    (type == SQLITE_FLOAT &&
 	     isfinite(sqlite3_column_double(record->row, SALVAGE_FIRST + ROW_DATA))))
 		return true;
-	return repair->is_row(repair->arg, text_of(record, ROW_SESSION), text_of(record, ROW_KEY),
-			      text_of(record, ROW_DATA));
+	return repair->is_row(repair->arg, salvage_text(record->row, ROW_SESSION),
+			      salvage_text(record->row, ROW_KEY),
+			      salvage_text(record->row, ROW_DATA));
 }
 
 static int on_record(void *arg, const struct salvage_record *record)
@@ -195,8 +188,8 @@ static int on_record(void *arg, const struct salvage_record *record)
 		repair_tell(repairing,
 			    "session %.500s, key %.500s, item %" PRId64
 			    ": the row is not JSON and is lost",
-			    text_of(record, ROW_SESSION).data, text_of(record, ROW_KEY).data,
-			    int_at(record, ROW_INDEX));
+			    salvage_text(record->row, ROW_SESSION).data,
+			    salvage_text(record->row, ROW_KEY).data, int_at(record, ROW_INDEX));
 		return 0;
 	}
 	/* The root is there already, in a store that was just made. */

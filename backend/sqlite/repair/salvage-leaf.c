@@ -94,25 +94,21 @@ static int file_size(sqlite3_file *file, sqlite3_int64 *ret_size)
 
 static int file_close(sqlite3_file *file)
 {
-	(void)file;
 	return SQLITE_OK;
 }
 
 static int file_lock(sqlite3_file *file, int lock)
 {
-	(void)file, (void)lock;
 	return SQLITE_OK;
 }
 
 static int file_control(sqlite3_file *file, int operation, void *arg)
 {
-	(void)file, (void)operation, (void)arg;
 	return SQLITE_NOTFOUND;
 }
 
 static int file_characteristics(sqlite3_file *file)
 {
-	(void)file;
 	return 0;
 }
 
@@ -131,7 +127,6 @@ static int vfs_open(sqlite3_vfs *vfs, const char *name, sqlite3_file *file, int 
 							    file_characteristics };
 	struct leaf_file *opened = (struct leaf_file *)(void *)file;
 
-	(void)name;
 	opened->file.pMethods = NULL;
 	if (!(flags & SQLITE_OPEN_MAIN_DB))
 		return SQLITE_CANTOPEN;
@@ -144,14 +139,12 @@ static int vfs_open(sqlite3_vfs *vfs, const char *name, sqlite3_file *file, int 
 
 static int vfs_access(sqlite3_vfs *vfs, const char *name, int flags, int *ret_there)
 {
-	(void)vfs, (void)name, (void)flags;
 	*ret_there = 0;
 	return SQLITE_OK;
 }
 
 static int vfs_full_name(sqlite3_vfs *vfs, const char *name, int size, char *full)
 {
-	(void)vfs;
 	sqlite3_snprintf(size, full, "%s", name);
 	return SQLITE_OK;
 }
@@ -462,7 +455,6 @@ static int count_cell(void *arg, unsigned cell, sqlite3_stmt *row)
 {
 	struct counting *counting = arg;
 
-	(void)cell;
 	if (!row || (kind_of(row, 0, false) == 'n' && kind_of(row, 1, false) == 'n'))
 		return 0;
 	counting->all++;

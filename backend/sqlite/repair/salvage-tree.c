@@ -75,14 +75,6 @@ void salvage_walk_freelist(struct salvage *salvage)
 
 /* The schema. */
 
-static struct bytes text_at(sqlite3_stmt *row, int column)
-{
-	const void *text = sqlite3_column_text(row, SALVAGE_FIRST + column);
-
-	return bytes_make(text ? text : "",
-			  (size_t)sqlite3_column_bytes(row, SALVAGE_FIRST + column));
-}
-
 /* One row of the schema: type, name, tbl_name, rootpage, sql. */
 static int on_schema(void *arg, unsigned cell, sqlite3_stmt *row)
 {
@@ -90,11 +82,10 @@ static int on_schema(void *arg, unsigned cell, sqlite3_stmt *row)
 	int64_t root = row ? sqlite3_column_int64(row, SALVAGE_FIRST + 3) : 0;
 	struct bytes name, sql;
 
-	(void)cell;
 	if (root < 1 || root > salvage->image.pages)
 		return 0;
-	name = text_at(row, 1);
-	sql = text_at(row, 4);
+	name = salvage_text(row, 1);
+	sql = salvage_text(row, 4);
 	salvage->bits[root] |= BIT_ROOT;
 	for (int i = 0; i < SALVAGE_TABLES; i++)
 		if (salvage_shapes[i].name && bytes_equal(name, bytes_str(salvage_shapes[i].name)))
@@ -115,11 +106,10 @@ static int on_meta(void *arg, unsigned cell, sqlite3_stmt *row)
 {
 	struct salvage *salvage = arg;
 
-	(void)cell;
-	if (row && bytes_equal(text_at(row, 0), BYTES("made")))
-		salvage->foreign = bytes_equal(text_at(row, 1), BYTES("0"));
-	if (row && !salvage->table_found && bytes_equal(text_at(row, 0), BYTES("table")))
-		salvage->table_found = bytes_dup(text_at(row, 1));
+	if (row && bytes_equal(salvage_text(row, 0), BYTES("made")))
+		salvage->foreign = bytes_equal(salvage_text(row, 1), BYTES("0"));
+	if (row && !salvage->table_found && bytes_equal(salvage_text(row, 0), BYTES("table")))
+		salvage->table_found = bytes_dup(salvage_text(row, 1));
 	return 0;
 }
 

@@ -62,6 +62,14 @@ struct salvage_record {
 	bool old;   /* of an older version of its page */
 };
 enum { SALVAGE_FIRST = 1 };
+/* A value of one, as text. */
+static inline struct bytes salvage_text(sqlite3_stmt *row, int column)
+{
+	const void *text = sqlite3_column_text(row, SALVAGE_FIRST + column);
+
+	return bytes_make(text ? text : "",
+			  (size_t)sqlite3_column_bytes(row, SALVAGE_FIRST + column));
+}
 /* The record lives until this returns. */
 typedef int salvage_fn(void *arg, const struct salvage_record *record);
 

@@ -24,6 +24,17 @@ struct cursor cursor_open(struct sqlite_conn *conn, enum sqlite_sql sql,
 	return cursor;
 }
 
+struct cursor cursor_open_text(struct sqlite_conn *conn, const char *words,
+			       const struct sql_value *values, size_t count)
+{
+	struct cursor cursor = { .conn = conn, .least = INT64_MIN, .own = true };
+
+	cursor.r = sqlite_conn_prepare(conn, words, &cursor.statement);
+	if (cursor.r == 0)
+		sqlite_conn_bind(conn, cursor.statement, values, count);
+	return cursor;
+}
+
 void cursor_bind_stored(struct cursor *cursor, int index, struct bytes text)
 {
 	if (cursor->r == 0)

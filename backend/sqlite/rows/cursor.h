@@ -21,7 +21,7 @@
 struct cursor {
 	struct sqlite_conn *conn;
 	sqlite3_stmt *statement;
-	bool own; /* made because a callback of the same query asks again */
+	bool own; /* made for this alone, perhaps as a callback of the same query asks again */
 	int r;
 	int64_t least;	      /* that the next key may be */
 	bool short_of_memory; /* bytes that were handed out were not all: an error at the end */
@@ -29,6 +29,9 @@ struct cursor {
 
 struct cursor cursor_open(struct sqlite_conn *conn, enum sqlite_sql sql,
 			  const struct sql_value *values, size_t count);
+/* Of a statement that is prepared for this alone, with words as in sql.h. */
+struct cursor cursor_open_text(struct sqlite_conn *conn, const char *words,
+			       const struct sql_value *values, size_t count);
 /* Another parameter: text in the encoding of the store. */
 void cursor_bind_stored(struct cursor *cursor, int index, struct bytes text);
 

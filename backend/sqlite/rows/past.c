@@ -280,7 +280,6 @@ int sqlite_hidden_read(struct backend *backend, struct backend_snapshot *snapsho
 		cursor_open(&snapshot->conn, back ? SQL_HIDDEN_READ_BACK : SQL_HIDDEN_READ,
 			    SQL_VALUES(sql_id(ino), sql_number(from)));
 
-	(void)backend;
 	return sqlite_tell_times(&cursor, from, back, fn, arg);
 }
 

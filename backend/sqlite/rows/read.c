@@ -61,7 +61,6 @@ int sqlite_read_node(struct sqlite_conn *conn, uint64_t ino, struct backend_node
 int sqlite_node_get(struct backend *backend, struct backend_snapshot *snapshot, uint64_t ino,
 		    struct backend_node *ret_node)
 {
-	(void)backend;
 	return sqlite_read_node(&snapshot->conn, ino, ret_node);
 }
 
@@ -81,7 +80,6 @@ int sqlite_node_find(struct backend *backend, struct backend_snapshot *snapshot,
 		cursor_open(&snapshot->conn, key.data ? SQL_NODE_FIND_KEY : SQL_NODE_FIND_SESSION,
 			    SQL_VALUES(sql_given(session), sql_given(key)));
 
-	(void)backend;
 	return one_node(&cursor, NULL, ret_node);
 }
 
@@ -92,7 +90,6 @@ int sqlite_node_list(struct backend *backend, struct backend_snapshot *snapshot,
 		cursor_open(&snapshot->conn, orphans_only ? SQL_NODE_LIST_ORPHANS : SQL_NODE_LIST,
 			    SQL_VALUES(sql_id(after)));
 
-	(void)backend;
 	cursor.least = sql_behind(after);
 	while (cursor_next(&cursor)) {
 		struct backend_node node = node_at(&cursor);
@@ -109,7 +106,6 @@ int sqlite_entry_find(struct backend *backend, struct backend_snapshot *snapshot
 	struct cursor cursor = cursor_open(&snapshot->conn, SQL_ENTRY_FIND,
 					   SQL_VALUES(sql_id(parent), sql_blob(bytes_given(name))));
 
-	(void)backend;
 	return one_node(&cursor, ret_id, ret_node);
 }
 
@@ -131,7 +127,6 @@ int sqlite_entry_name(struct backend *backend, struct backend_snapshot *snapshot
 {
 	uint64_t node;
 
-	(void)backend;
 	return sqlite_read_entry(&snapshot->conn, parent, id, name, &node);
 }
 
@@ -141,7 +136,6 @@ int sqlite_entry_list(struct backend *backend, struct backend_snapshot *snapshot
 	struct cursor cursor = cursor_open(&snapshot->conn, SQL_ENTRY_LIST,
 					   SQL_VALUES(sql_id(parent), sql_id(after)));
 
-	(void)backend;
 	cursor.least = sql_behind(after);
 	while (cursor_next(&cursor)) {
 		struct backend_node node = node_at(&cursor);
@@ -164,7 +158,6 @@ int sqlite_xattr_get(struct backend *backend, struct backend_snapshot *snapshot,
 	struct cursor cursor = cursor_open(&snapshot->conn, SQL_XATTR_GET,
 					   SQL_VALUES(sql_id(ino), sql_blob(bytes_given(name))));
 
-	(void)backend;
 	if (cursor_only(&cursor, -ENODATA))
 		cursor.r = buf_append_bytes(value, cursor_bytes(&cursor, 0));
 	return cursor_end(&cursor);
@@ -176,7 +169,6 @@ int sqlite_xattr_list(struct backend *backend, struct backend_snapshot *snapshot
 	struct cursor cursor =
 		cursor_open(&snapshot->conn, SQL_XATTR_LIST, SQL_VALUES(sql_id(ino)));
 
-	(void)backend;
 	while (cursor_next(&cursor))
 		cursor.r = fn(arg, cursor_bytes(&cursor, 0));
 	return cursor_end(&cursor);
@@ -189,7 +181,6 @@ int sqlite_chunk_read(struct backend *backend, struct backend_snapshot *snapshot
 		cursor_open(&snapshot->conn, SQL_CHUNK_READ,
 			    SQL_VALUES(sql_id(ino), sql_number(first), sql_number(last)));
 
-	(void)backend;
 	cursor.least = first;
 	while (cursor_next(&cursor))
 		if (cursor_in_order(&cursor, cursor_number(&cursor, 0)))
@@ -203,7 +194,6 @@ int sqlite_chunk_list(struct backend *backend, struct backend_snapshot *snapshot
 	struct cursor cursor = cursor_open(&snapshot->conn, SQL_CHUNK_LIST,
 					   SQL_VALUES(sql_id(ino), sql_number(first)));
 
-	(void)backend;
 	cursor.least = first;
 	while (cursor_next(&cursor)) {
 		int64_t chunk = cursor_number(&cursor, 0);
@@ -224,7 +214,6 @@ int sqlite_row_read(struct backend *backend, struct backend_snapshot *snapshot,
 		cursor_open(&snapshot->conn, SQL_ROW_READ,
 			    SQL_VALUES(sql_given(session), sql_given(key), sql_number(first)));
 
-	(void)backend;
 	cursor.least = first;
 	while (cursor_next(&cursor)) {
 		/* Another program can put 1.5 or 'x' there; check() tells of it. */
@@ -245,7 +234,6 @@ int sqlite_row_read_back(struct backend *backend, struct backend_snapshot *snaps
 					   SQL_VALUES(sql_given(session), sql_given(key),
 						      sql_number(last), sql_id(most)));
 
-	(void)backend;
 	cursor.least = ~last;
 	while (cursor_next(&cursor))
 		if (cursor_in_order(&cursor, ~cursor_number(&cursor, 0)))
@@ -279,7 +267,6 @@ int sqlite_row_read_times(struct backend *backend, struct backend_snapshot *snap
 			    SQL_VALUES(sql_given(session), sql_given(key), sql_number(from),
 				       sql_id(most)));
 
-	(void)backend;
 	return sqlite_tell_times(&cursor, from, back, fn, arg);
 }
 
@@ -291,7 +278,6 @@ int sqlite_key_stat(struct backend *backend, struct backend_snapshot *snapshot,
 	int64_t first = 0;
 	int r;
 
-	(void)backend;
 	if (cursor_only(&cursor, -ENOENT))
 		first = cursor_number(&cursor, 0);
 	r = cursor_end(&cursor);
@@ -316,7 +302,6 @@ int sqlite_piece_read(struct backend *backend, struct backend_snapshot *snapshot
 		cursor_open(&snapshot->conn, SQL_PIECE_READ,
 			    SQL_VALUES(sql_id(ino), sql_number(first), sql_number(first_seq)));
 
-	(void)backend;
 	cursor.least = first;
 	while (cursor_next(&cursor))
 		if (cursor_in_order(&cursor, cursor_number(&cursor, 0)))
@@ -348,14 +333,12 @@ static int find_mark(struct backend_snapshot *snapshot, enum sqlite_sql sql, uin
 int sqlite_mark_find(struct backend *backend, struct backend_snapshot *snapshot, uint64_t ino,
 		     uint64_t offset, struct backend_mark *ret_mark)
 {
-	(void)backend;
 	return find_mark(snapshot, SQL_MARK_FIND, ino, sqlite_clip(offset), ret_mark);
 }
 
 int sqlite_mark_find_index(struct backend *backend, struct backend_snapshot *snapshot, uint64_t ino,
 			   int64_t index, struct backend_mark *ret_mark)
 {
-	(void)backend;
 	return find_mark(snapshot, SQL_MARK_FIND_INDEX, ino, index, ret_mark);
 }
 
@@ -365,7 +348,6 @@ int sqlite_last_ids(struct backend *backend, struct backend_snapshot *snapshot, 
 	int64_t ino = 0, entry = 0, leased = 0;
 	int r = sqlite_conn_number(&snapshot->conn, SQL_LAST_INO, &ino);
 
-	(void)backend;
 	if (r == 0)
 		r = sqlite_conn_number(&snapshot->conn, SQL_LAST_ENTRY, &entry);
 	if (r == 0)

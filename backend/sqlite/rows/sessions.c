@@ -248,7 +248,6 @@ int sqlite_session_list(struct backend *backend, struct backend_snapshot *snapsh
 	int r = tell_sessions(&sessions, fn, arg);
 	int rows = cursor_end(&sessions.rows), empty = cursor_end(&sessions.empty);
 
-	(void)backend;
 	buf_done(&sessions.session);
 	return rows < 0 ? rows : empty < 0 ? empty : r;
 }
@@ -260,7 +259,6 @@ int sqlite_session_stat(struct backend *backend, struct backend_snapshot *snapsh
 							 SQL_VALUES(sql_given(session))) };
 	int r;
 
-	(void)backend;
 	if (cursor_only(&sessions.rows, -ENOENT))
 		add_session(&sessions);
 	r = cursor_end(&sessions.rows);
@@ -277,7 +275,6 @@ int sqlite_day_list(struct backend *backend, struct backend_snapshot *snapshot, 
 	struct cursor cursor = cursor_open(&snapshot->conn, SQL_DAY_LIST, SQL_NO_VALUES);
 	int r;
 
-	(void)backend;
 	while (cursor_next(&cursor))
 		cursor.r = backend_days_add(&days, sqlite_stamp_read(cursor.statement, 0),
 					    (uint64_t)cursor_number(&cursor, 1));

@@ -102,7 +102,6 @@ static void tell_time(sqlite3_context *context, int count, sqlite3_value **value
 {
 	int64_t time = read_value(values[0]);
 
-	(void)count;
 	if (time)
 		sqlite3_result_int64(context, time);
 }

@@ -9,7 +9,7 @@
 #include <strings.h>
 
 #include "backend/sqlite/store/conn.h"
-#include "backend/sqlite/store/error.h"
+#include "backend/sqlite/rows/cursor.h"
 #include "backend/sqlite/schema/layout.h"
 #include "backend/base/cleanup.h"
 
@@ -124,20 +124,13 @@ static int look_at_columns(struct sqlite_conn *conn, struct sqlite_layout *layou
 {
 	static const char text[] = "SELECT name, type, \"notnull\", dflt_value, pk, hidden "
 				   "FROM pragma_table_xinfo(?1, 'main')";
-	sqlite3_stmt *statement = NULL;
-	int code = sqlite3_prepare_v2(conn->db, text, -1, &statement, NULL);
-	int r = sqlite_result(conn, code);
+	struct cursor cursor =
+		cursor_open_text(conn, text, SQL_VALUES(sql_text(bytes_str(layout->name))));
 
-	if (r < 0)
-		return r;
-	sqlite_bind_text(statement, 1, bytes_str(layout->name));
 	layout->has_version = false;
-	while (r == 0 && (code = sqlite3_step(statement)) == SQLITE_ROW)
-		r = look_at_column(statement, layout, path, found, ret_why);
-	if (r == 0)
-		r = sqlite_result(conn, code);
-	sqlite3_finalize(statement);
-	return r;
+	while (cursor_next(&cursor))
+		cursor.r = look_at_column(cursor.statement, layout, path, found, ret_why);
+	return cursor_end(&cursor);
 }
 
 /* One of its unique indexes must be over exactly the three columns, bytewise. */

@@ -364,8 +364,7 @@ int sqlite_change_wait(struct backend *backend, int timeout_ms)
 void sqlite_wake(struct backend *backend)
 {
 	const uint64_t one = 1;
-	ssize_t written = write(sqlite_of(backend)->watch.wake, &one, sizeof(one));
 
 	/* It only fails when the counter is full, and then the waiter is awake already. */
-	(void)written;
+	(void)!write(sqlite_of(backend)->watch.wake, &one, sizeof(one));
 }

@@ -267,42 +267,21 @@ int sqlite_feed_put(struct sqlite_conn *conn, const struct feed_notes *notes, ui
 
 /* Files without a name, and locks. */
 
-struct living {
-	uint64_t number[SQLITE_MOUNTS];
-	unsigned count;
-};
-
-static struct living living_mounts(const struct sqlite *store)
-{
-	struct living living;
-
-	living.count = sqlite_mounts_list(store, living.number);
-	return living;
-}
-
-static bool is_living(const struct living *living, uint64_t number)
-{
-	for (unsigned i = 0; i < living->count; i++)
-		if (living->number[i] == number)
-			return true;
-	return false;
-}
-
 typedef bool lock_fn(void *arg, struct bytes locks);
 
 /* The locks of each other mount, until fn returns true: *ret_found. */
 static int each_lock(struct sqlite_conn *conn, uint64_t ino, lock_fn *fn, void *arg,
 		     bool *ret_found)
 {
-	const struct living living = living_mounts(conn->store);
 	struct cursor cursor =
 		cursor_open(conn, SQL_LOCK_LIST,
 			    SQL_VALUES(sql_id(ino), sql_id(conn->store->mounts.number)));
 
 	*ret_found = false;
 	while (!*ret_found && cursor_next(&cursor))
-		*ret_found = is_living(&living, (uint64_t)cursor_number(&cursor, 0)) &&
-			     fn(arg, cursor_bytes(&cursor, 1));
+		*ret_found =
+			sqlite_mounts_lives(conn->store, (uint64_t)cursor_number(&cursor, 0)) &&
+			fn(arg, cursor_bytes(&cursor, 1));
 	return cursor_end(&cursor);
 }
 
@@ -340,7 +319,6 @@ int sqlite_lock_find(struct backend *backend, struct backend_snapshot *snapshot,
 	bool found;
 	int r = each_lock(&snapshot->conn, ino, find, &finding, &found);
 
-	(void)backend;
 	return r < 0 ? r : found ? 0 : -ENOENT;
 }
 
@@ -378,6 +356,5 @@ int sqlite_orphan_list(struct backend *backend, struct backend_snapshot *snapsho
 int sqlite_orphan_find(struct backend *backend, struct backend_snapshot *snapshot,
 		       struct bytes session, struct bytes key, struct backend_node *ret_node)
 {
-	(void)backend;
 	return sqlite_read_orphan(&snapshot->conn, session, key, ret_node);
 }

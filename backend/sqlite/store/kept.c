@@ -10,11 +10,10 @@
 bool sqlite_snapshot_keep(struct backend *backend, backend_keep_fn *keep, void *arg)
 {
 	struct sqlite *store = sqlite_of(backend);
+	WITH_MUTEX(&store->kept.lock);
 
-	pthread_mutex_lock(&store->kept.lock);
 	store->kept.keep = keep;
 	store->kept.arg = arg;
-	pthread_mutex_unlock(&store->kept.lock);
 	return store->mode == MODE_WHOLE || store->mode == MODE_BOOKKEEPING;
 }
 

@@ -103,13 +103,11 @@ void sqlite_pool_put(struct sqlite *store, struct backend_snapshot *snapshot)
 bool sqlite_pool_is_used(struct sqlite *store)
 {
 	unsigned idle = 0;
-	bool used;
 	WITH_MUTEX(&store->pool.lock);
 
 	for (struct backend_snapshot *s = store->pool.idle; s; s = s->next)
 		idle++;
-	used = idle < store->pool.count;
-	return used;
+	return idle < store->pool.count;
 }
 
 void sqlite_pool_trim(struct sqlite *store)

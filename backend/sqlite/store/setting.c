@@ -22,7 +22,6 @@ int sqlite_setting_list(struct backend *backend, struct backend_snapshot *snapsh
 {
 	struct cursor cursor = cursor_open(&snapshot->conn, SQL_SETTING_LIST, SQL_NO_VALUES);
 
-	(void)backend;
 	while (cursor_next(&cursor))
 		cursor.r = fn(arg, cursor_bytes(&cursor, 0), cursor_bytes(&cursor, 1));
 	return cursor_end(&cursor);
