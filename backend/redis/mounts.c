@@ -106,7 +106,6 @@ static void become(struct redis *store, const struct reply *reply, bool again)
 	pthread_mutex_lock(&store->state.lock);
 	store->number = (uint64_t)reply_number(reply_at(reply, 1));
 	store->state.untold = first;
-	store->state.holds = false;
 	store->state.alone = store->owner && first;
 	if (!*store->born)
 		snprintf(store->born, sizeof(store->born), "%lld",
@@ -199,19 +198,14 @@ static void take_mounts(struct redis *store, const struct reply *list)
 static int beat(struct redis *store, int64_t lease, const char *untold, const char *holds)
 {
 	_cleanup_(reply_done) struct reply reply = { 0 };
-	const uint64_t number = store->number;
 	uint64_t settings;
 	int r = mounts_call(store, &reply, "beat #i $n $d #o #a",
-			    OP(.ino = number, .name = bytes_str(untold), .data = bytes_str(holds),
-			       .offset = store->state.known, .at = lease));
+			    OP(.ino = store->number, .name = bytes_str(untold),
+			       .data = bytes_str(holds), .offset = store->state.known,
+			       .at = lease));
 
 	if (r == 0)
 		r = redis_status(store, &reply);
-	if (r == -EOWNERDEAD) {
-		pthread_mutex_lock(&store->state.lock);
-		store->state.lost = number;
-		pthread_mutex_unlock(&store->state.lock);
-	}
 	if (r < 0)
 		return r;
 	settings = (uint64_t)reply_number(reply_at(&reply, 1));
@@ -220,7 +214,6 @@ static int beat(struct redis *store, int64_t lease, const char *untold, const ch
 		settings != store->state.settings || reply_number(reply_at(&reply, 2)) > 0;
 	store->state.settings = settings;
 	store->backend.settings = settings + 1;
-	store->state.pending = reply_number(reply_at(&reply, 2));
 	if (store->state.stirred)
 		pthread_cond_broadcast(&store->state.moved);
 	pthread_mutex_unlock(&store->state.lock);

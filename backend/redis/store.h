@@ -117,12 +117,9 @@ struct redis {
 		bool lost_notes, listed_loss;
 		_Atomic bool alone;
 		bool stirred, waking;
-		bool holds;    /* locks that are not told */
-		bool untold;   /* others do not know what is in use here */
-		bool stale;    /* they take something to be in use that is so no longer */
-		uint64_t lost; /* the number under which this mount was found to have ended */
+		bool untold; /* others do not know what is in use here */
+		bool stale;  /* they take something to be in use that is so no longer */
 		uint64_t settings;
-		int64_t pending; /* changes in the log, when it was last asked */
 		unsigned turns;
 		struct uses uses;
 		struct names sessions; /* of the last list of all keys */

@@ -161,15 +161,6 @@ void words_done(struct words *words)
 	*words = (struct words){ 0 };
 }
 
-void words_join(struct words *words, const struct words *more)
-{
-	if (words->error == 0)
-		words->error = more->error < 0 ?
-				       more->error :
-				       buf_append_bytes(&words->buf, buf_bytes(&more->buf));
-	words->count += more->count;
-}
-
 int words_command(const struct words *const *all, size_t count, struct buf *buf)
 {
 	size_t words = 0;
@@ -344,26 +335,22 @@ int wire_read(struct wire *wire, int64_t until, struct reply *ret_reply)
 	return r == -EPROTO ? -ENOTCONN : r;
 }
 
-int wire_ask(struct wire *wire, const struct words *words, int64_t until, struct reply *ret_reply)
-{
-	_cleanup_(buf_done) struct buf command = { 0 };
-	int r = words_command(&words, 1, &command);
-
-	if (r == 0)
-		r = wire_send(wire, buf_bytes(&command), until);
-	return r < 0 ? r : wire_read(wire, until, ret_reply);
-}
-
 int wire_ask_str(struct wire *wire, int64_t until, struct reply *ret_reply, ...)
 {
 	_cleanup_(words_done) struct words words = { 0 };
+	_cleanup_(buf_done) struct buf command = { 0 };
+	const struct words *const all = &words;
 	va_list list;
+	int r;
 
 	va_start(list, ret_reply);
 	for (const char *word; (word = va_arg(list, const char *));)
 		words_str(&words, word);
 	va_end(list);
-	return wire_ask(wire, &words, until, ret_reply);
+	r = words_command(&all, 1, &command);
+	if (r == 0)
+		r = wire_send(wire, buf_bytes(&command), until);
+	return r < 0 ? r : wire_read(wire, until, ret_reply);
 }
 
 /* Connecting. */
