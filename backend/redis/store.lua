@@ -188,18 +188,12 @@ local function put_node(ino, value)
 	put('N' .. ino, value)
 end
 
-local highest, height = {}, {}
+local highest = {}
 
 -- Numbers as they stand in keys.
 local function raise(what, raw)
-	if not highest[what] then
-		highest[what] = call('HGET', META, what) or number_key(0)
-		height[what] = key_number(highest[what], 1)
-	end
-	local value = key_number(raw, 1)
-	if value > height[what] then
-		highest[what], height[what] = raw, value
-	end
+	local old = highest[what] or call('HGET', META, what) or number_key(0)
+	highest[what] = before(old, raw) and raw or old
 end
 
 -- Rows.  A group is a key of a session: what is there, and what it will be.
@@ -266,11 +260,20 @@ local function print_of(group)
 	return group.print
 end
 
+-- Whether a set of keys has one, as a single state or as a list.
+local function has(set, key)
+	return call('SISMEMBER', set, key) == 1 or call('SISMEMBER', set, key .. ':list') == 1
+end
+
+-- As a set has a key of this kind.
+local function member_of(group, kind)
+	return group.member .. (kind == 'l' and ':list' or '')
+end
+
 -- Whether the keys are those of another session, too.
 local function is_ambiguous(group)
 	for _, one in ipairs(group.others) do
-		if call('SISMEMBER', one[1], one[2]) == 1 or
-		   call('SISMEMBER', one[1], one[2] .. ':list') == 1 then
+		if has(one[1], one[2]) then
 			return true
 		end
 	end
@@ -289,26 +292,28 @@ local function look(group)
 		group.kind, group.size = 's', 1
 	end
 	group.ambiguous = is_ambiguous(group) or (group.kind and group.set and
-		not print_of(group) and call('SISMEMBER', group.set,
-		group.member .. (group.kind == 'l' and ':list' or '')) == 0)
+		not print_of(group) and call('SISMEMBER', group.set, member_of(group, group.kind)) == 0)
 	if group.ambiguous then
 		group.kind, group.size = nil, 0
 	end
 end
 
+-- Each item of a list from one on, before another, with its index.
+local function each(list, from, to, fn)
+	for i = from, to - 1, PART do
+		for j, item in ipairs(call('LRANGE', list, i, math.min(i + PART, to) - 1)) do
+			fn(item, i + j - 1)
+		end
+	end
+end
+
 -- The digest of the first items of a list, which each item goes on; and of those before one.
 local function digest_of(list, size, mark)
-	local digest, marked, i = '', mark == 0 and '' or nil, 0
-	while i < size do
-		local part = call('LRANGE', list, i, math.min(i + PART, size) - 1)
-		for j = 1, #part do
-			digest = sha(digest .. part[j])
-			if i + j == mark then
-				marked = digest
-			end
-		end
-		i = i + PART
-	end
+	local digest, marked = '', mark == 0 and '' or nil
+	each(list, 0, size, function(item, i)
+		digest = sha(digest .. item)
+		marked = i + 1 == mark and digest or marked
+	end)
 	return digest, marked
 end
 
@@ -338,8 +343,6 @@ local function compare(group, whole)
 	local old = print_of(group)
 	if not old then
 		return group.kind and { first = 0, added = true }
-	elseif not group.kind then
-		return { first = 0, deleted = 0 }
 	elseif group.kind ~= old.kind then
 		return { first = 0, deleted = 0 }
 	elseif group.kind == 's' then
@@ -356,7 +359,6 @@ local function compare(group, whole)
 		return { first = 0, deleted = 0 }
 	end
 	local digest, marked = digest_of(group.list, group.size, old.size)
-	group.digest = digest
 	if marked ~= old.digest then
 		return { first = 0, deleted = 0 }
 	elseif group.size > old.size then
@@ -426,11 +428,9 @@ local function load(group)
 	if group.kind == 's' then
 		map[0] = call('GET', group.single)
 	else
-		for i = 0, group.size - 1, PART do
-			for j, item in ipairs(call('LRANGE', group.list, i, i + PART - 1)) do
-				map[i + j - 1] = item
-			end
-		end
+		each(group.list, 0, group.size, function(item, i)
+			map[i] = item
+		end)
 	end
 	group.old = {}
 	for i, item in pairs(map) do
@@ -600,19 +600,14 @@ local function store_group(group, n)
 	if not group.changed then
 		return
 	end
-	local was = group.kind
+	local was, items, digest = group.kind, group.items or group.added, ''
 	if group.map and not group.hidden then
 		call('HSET', GATE, 'r' .. group.gate, string.format('%d', n))
 	end
-	local last
 	if not group.map then
 		local old = not group.hidden and print_of(group)
-		push(group.list, group.added, 1)
-		group.digest = old and old.digest or ''
-		for _, item in ipairs(group.added) do
-			group.digest, last = sha(group.digest .. item), item
-		end
-		group.kind, group.size = 'l', group.final
+		push(group.list, items, 1)
+		digest = old and old.digest or ''
 	else
 		if was == 'l' and group.target ~= 'l' then
 			call('DEL', group.list)
@@ -624,28 +619,25 @@ local function store_group(group, n)
 		end
 		if group.target == 'l' then
 			store_list(group)
-			group.digest = ''
-			for _, item in ipairs(group.items) do
-				group.digest, last = sha(group.digest .. item), item
-			end
-		end
-		group.kind, group.size = group.target, group.final
-		if group.target == 's' then
-			store_single(group)
 		end
 	end
+	group.kind, group.size = group.target, group.final
 	if group.hidden then
 		return
-	end
-	if group.target ~= 's' then
-		set_print(group, group.digest, last)
+	elseif group.target == 's' then
+		store_single(group)
+	else
+		for _, item in ipairs(items) do
+			digest = sha(digest .. item)
+		end
+		set_print(group, digest, items[#items])
 	end
 	if group.member and was ~= group.kind then
 		if was then
-			call('SREM', group.set, group.member .. (was == 'l' and ':list' or ''))
+			call('SREM', group.set, member_of(group, was))
 		end
 		if group.kind then
-			call('SADD', group.set, group.member .. (group.kind == 'l' and ':list' or ''))
+			call('SADD', group.set, member_of(group, group.kind))
 		end
 	end
 	-- A guest is another program for the mounts.
@@ -831,12 +823,6 @@ local function apply(code)
 		put(arg(), arg())
 	elseif code == 'D' then
 		put(arg(), false)
-	elseif code == 'N' then
-		local key, value = arg(), arg()
-		if find(key) then
-			fail('EEXIST')
-		end
-		put(key, value)
 	elseif code == 'R' then
 		for _, key in ipairs(between(arg(), arg())) do
 			put(key, false)
@@ -1156,12 +1142,9 @@ local function commit()
 				return { 'ESTALE' }
 			end
 			append_base, moved = g.size - expected, true
-			for i = expected, g.size - 1, PART do
-				local part = call('LRANGE', g.list, i, math.min(i + PART, g.size) - 1)
-				for _, item in ipairs(part) do
-					passed = passed + #item + 1
-				end
-			end
+			each(g.list, expected, g.size, function(item)
+				passed = passed + #item + 1
+			end)
 		end
 	end
 	look_up_marked(arg())
@@ -1214,11 +1197,9 @@ local function tail_of(g, ino)
 		bytes = call('STRLEN', g.single)
 		count, last = 1, bytes
 	else
-		for i = from, g.size - 1, PART do
-			for _, item in ipairs(call('LRANGE', g.list, i, i + PART - 1)) do
-				count, bytes, last = count + 1, bytes + #item, #item
-			end
-		end
+		each(g.list, from, g.size, function(item)
+			count, bytes, last = count + 1, bytes + #item, #item
+		end)
 	end
 	return { mark and sub(mark, 10) or '', index or '', pieces, count, bytes, last, g.size - 1 }
 end
@@ -1683,8 +1664,7 @@ local function is_known(g)
 	elseif g.listed then
 		return call('SISMEMBER', g.listed[1], g.listed[2]) == 1
 	end
-	return call('SISMEMBER', g.set, g.member) == 1 or
-		call('SISMEMBER', g.set, g.member .. ':list') == 1
+	return has(g.set, g.member)
 end
 
 local function compare_group(g, whole)
