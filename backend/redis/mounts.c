@@ -198,7 +198,7 @@ static void take_mounts(struct redis *store, const struct reply *list)
 static int beat(struct redis *store, int64_t lease, const char *untold, const char *holds)
 {
 	_cleanup_(reply_done) struct reply reply = { 0 };
-	uint64_t settings;
+	uint64_t settings, newest;
 	int r = mounts_call(store, &reply, "beat #i $n $d #o #a",
 			    OP(.ino = store->number, .name = bytes_str(untold),
 			       .data = bytes_str(holds), .offset = store->state.known,
@@ -209,9 +209,12 @@ static int beat(struct redis *store, int64_t lease, const char *untold, const ch
 	if (r < 0)
 		return r;
 	settings = (uint64_t)reply_number(reply_at(&reply, 1));
+	newest = (uint64_t)reply_number(reply_at(&reply, 4));
 	pthread_mutex_lock(&store->state.lock);
-	store->state.stirred |=
-		settings != store->state.settings || reply_number(reply_at(&reply, 2)) > 0;
+	store->state.stirred |= settings != store->state.settings ||
+				reply_number(reply_at(&reply, 2)) > 0 ||
+				newest > store->state.heard;
+	store->state.heard = MAX(store->state.heard, newest);
 	store->state.settings = settings;
 	store->backend.settings = settings + 1;
 	if (store->state.stirred)

@@ -113,6 +113,7 @@ struct redis {
 		pthread_cond_t moved;
 		_Atomic uint64_t seen;	/* notes so far were read, */
 		_Atomic uint64_t known; /* and so far digested; between the two: waiting */
+		uint64_t heard;		/* and so far they were told to callers that wait */
 		struct feed_notes waiting;
 		bool lost_notes, listed_loss;
 		_Atomic bool alone;

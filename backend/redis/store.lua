@@ -1595,7 +1595,8 @@ local function beat()
 		lease = math.min(lease, 0)
 	end
 	local one, two = unpack(call('HMGET', META, 'last', 'other'))
-	if newest_of_others(one, two, mount) <= tonumber(known) then
+	local noted = newest_of_others(one, two, mount)
+	if noted <= tonumber(known) then
 		known = string.format('%d', newest)
 	end
 	if lease > -2 then
@@ -1617,7 +1618,7 @@ local function beat()
 	if lease >= 0 and least < math.huge then
 		call('XTRIM', FEED, 'MINID', string.format('%d-0', least + 1))
 	end
-	return { 'OK', call('HGET', META, 'settings') or '0', call('HLEN', CHANGE), list_mounts() }
+	return { 'OK', call('HGET', META, 'settings') or '0', call('HLEN', CHANGE), list_mounts(), noted }
 end
 
 -- Files are in use here, or no longer.
