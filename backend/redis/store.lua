@@ -571,8 +571,8 @@ local function raise_version(group)
 	end
 end
 
-local function store_single(group)
-	if group.kind ~= 's' or group.items[1] ~= group.old[0] then
+local function store_single(group, was)
+	if was ~= 's' or group.items[1] ~= group.old[0] then
 		call('SET', group.single, group.items[1])
 	end
 	if group.ver then
@@ -625,7 +625,7 @@ local function store_group(group, n)
 	if group.hidden then
 		return
 	elseif group.target == 's' then
-		store_single(group)
+		store_single(group, was)
 	else
 		for _, item in ipairs(items) do
 			digest = sha(digest .. item)

@@ -225,3 +225,20 @@ Test(opening, brings_the_format_before_forward_unless_older_programs_have_it, .f
 	server_runs("redis.call('HSET', " KEY("m") ", 'format', '3')");
 	expect_refusal(&shared, -EPROTONOSUPPORT, "newer format (3)");
 }
+
+Test(single, is_written_in_the_place_of_a_list_of_the_same_item, .fini = close_stores)
+{
+	const struct backend_op move = { .type = BACKEND_KEY_MOVE,
+					 .session = S,
+					 .key = BYTES("other"),
+					 .session_to = S,
+					 .key_to = K,
+					 .version = 1 };
+	struct backend_op single = row_insert(S, BYTES("other"), 0, BYTES("1"));
+
+	single.version = 1;
+	one = open_store(&shared);
+	cr_assert_eq(COMMIT(one, row_insert(S, K, 0, BYTES("1")), single), 0);
+	cr_assert_eq(COMMIT(one, move), 0);
+	cr_expect_str_eq(rows_of(one, S, K), "0=1");
+}
