@@ -218,8 +218,10 @@ int call_command(const struct call *call, const struct words *rest, struct buf *
 		words_str(&begin, call->store->keys[i]);
 	words_str(&begin, call->store->prefix);
 	words_str(&begin, call->store->born);
-	words_number(&groups, (int64_t)call->group_count);
-	words_number(&requests, (int64_t)call->request_count);
+	if (call->script != REDIS_OF_MOUNTS) {
+		words_number(&groups, (int64_t)call->group_count);
+		words_number(&requests, (int64_t)call->request_count);
+	}
 	return call->error < 0 ? call->error :
 				 words_command(all, ARRAY_SIZE(all) - (rest ? 0 : 1), buf);
 }

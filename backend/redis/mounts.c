@@ -16,25 +16,13 @@
 /* CHANCE_SHIFT: what is left is exact in Lua, with what is added. */
 enum { CHANCE_SHIFT = 14, TURN_MS = 10000, TURN_PAUSE_MS = 2, OUTWAIT_MS = 500 };
 
-/* The script is called with the words of a call's requests. */
-static int send_words(struct call *call, struct reply *ret_reply)
+int mounts_call(struct redis *store, struct reply *ret_reply, const char *form,
+		const struct backend_op *op)
 {
-	int r;
-
-	call->head = call->requests;
-	call->requests = (struct words){ 0 };
-	r = redis_call(call->store, call, ret_reply);
-	call_done(call);
-	return r;
-}
-
-static int mounts_call(struct redis *store, struct reply *ret_reply, const char *form,
-		       const struct backend_op *op)
-{
-	struct call call = { .store = store };
+	_cleanup_(call_done) struct call call = { .store = store };
 
 	call_words(&call, form, op);
-	return send_words(&call, ret_reply);
+	return redis_call(store, &call, ret_reply);
 }
 
 /* A place in the middle of a sentence that the owner of a mount has given it. */
@@ -303,13 +291,13 @@ static int tell_uses(struct redis *store, const uint64_t *inos, size_t count, bo
 		     int64_t known)
 {
 	_cleanup_(reply_done) struct reply reply = { 0 };
-	struct call call = { .store = store };
+	_cleanup_(call_done) struct call call = { .store = store };
 	int r;
 
 	call_words(&call, "use #m #t #a", OP(.to = on, .at = known));
 	for (size_t i = 0; i < count; i++)
 		call_words(&call, "[Uim]", OP(.ino = inos[i]));
-	r = send_words(&call, &reply);
+	r = redis_call(store, &call, &reply);
 	if (r < 0)
 		return r;
 	if (reply_is(reply_at(&reply, 0), "0") || reply_is(reply_at(&reply, 0), "1"))

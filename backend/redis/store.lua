@@ -1631,7 +1631,7 @@ local function use()
 	if on == '1' and known >= 0 and newest_of_others(one, two, mount) > known then
 		return { 'ESTALE' }
 	end
-	for i = at + 1, #ARGV - 2 do
+	for i = at + 1, #ARGV do
 		put(ARGV[i], on == '1' and '')
 	end
 	store_map()
@@ -1694,7 +1694,7 @@ end
 -- What keys of Redis may be: one key for each colon where a session's id may end.
 local function check()
 	local whole, found = arg() == '1', 0
-	for i = at + 1, #ARGV - 2 do
+	for i = at + 1, #ARGV do
 		local all = sub(ARGV[i], #PREFIX + 1)
 		local colon = string.find(all, ':', 1, true)
 		while colon do
@@ -1735,8 +1735,7 @@ end
 -- All that is in the sets of some sessions.
 local function members()
 	local found = 0
-	arg()
-	for i = at + 1, #ARGV - 2 do
+	for i = at + 1, #ARGV do
 		found = found + compare_members(ARGV[i])
 	end
 	return found

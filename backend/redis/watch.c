@@ -158,16 +158,10 @@ static void connect_both(struct watch *watch, int64_t now)
 static void compare_all(struct watch *watch)
 {
 	struct redis *store = watch->store;
-	struct call call = { .store = store };
 	_cleanup_(reply_done) struct reply reply = { 0 };
-	int r = 0;
+	int r = watch->anew ? mounts_call(store, &reply, "anew", OP(.ino = 0)) : 0;
 
-	if (watch->anew) {
-		words_str(&call.head, "anew");
-		r = redis_call(store, &call, &reply);
-		call_done(&call);
-		watch->anew = r < 0;
-	}
+	watch->anew = watch->anew && r < 0;
 	if (r == 0)
 		r = suspects_sweep(store);
 	watch->sweeps = r < 0;
