@@ -213,25 +213,6 @@ int redis_orphan_find(struct backend *backend, struct backend_snapshot *snapshot
 			 ret_node);
 }
 
-int redis_entry_find(struct backend *backend, struct backend_snapshot *snapshot, uint64_t parent,
-		     struct bytes name, uint64_t *ret_id, struct backend_node *ret_node)
-{
-	_cleanup_(reading_done) struct reading reading = reading_in(backend, snapshot);
-	const struct reply *found;
-	struct bytes id, value;
-	int r = reading_one(&reading, "name ^p [Lpn] [Ep]", OP(.parent = parent, .name = name), 0,
-			    NULL);
-
-	found = reading_answer(&reading, 0);
-	id = reply_bytes(reply_at(found, 0));
-	value = reply_bytes(reply_at(found, 1));
-	if (r == 0)
-		r = id.data && value.data ? unpack_node(value, ret_node) : -ENOENT;
-	if (r == 0)
-		*ret_id = (uint64_t)key_take_number(&id);
-	return r;
-}
-
 int redis_entry_name(struct backend *backend, struct backend_snapshot *snapshot, uint64_t parent,
 		     uint64_t id, struct buf *name)
 {

@@ -1376,22 +1376,20 @@ local function answer(what, lenient)
 	elseif what == 'tail' then
 		local g, ino, one = group(), arg(), arg() == '1'
 		return one and document_of(g) or tail_of(g, ino)
-	-- A name in a directory: the id, and the node.
-	elseif what == 'name' then
-		local id = find(arg())
-		local prefix = arg()
-		local entry = id and find(prefix .. id)
-		return entry and { id, find('N' .. in_key(sub(entry, 1, 8))) } or false
-	-- Entries behind one, each with its node.
+	-- A name in a directory: the id, the node, and, if that is wanted, its file.
 	elseif what == 'look' then
-		local id, prefix = find(arg()), arg()
+		local id, prefix, files = find(arg()), arg(), arg() == '1'
 		local entry = id and find(prefix .. id)
 		local value = entry and find('N' .. in_key(sub(entry, 1, 8)))
 		if not value then
 			return false
 		end
+		if not files then
+			return { id, value }
+		end
 		local tail, whole = file_of(value, lenient)
 		return { id, value, tail, whole }
+	-- Entries behind one, each with its node.
 	elseif what == 'list' then
 		local after, to, found, nodes = arg(), arg(), {}, {}
 		local keys = call('ZRANGEBYLEX', ORDER, '(' .. after, '(' .. to, 'LIMIT', 0, number())
