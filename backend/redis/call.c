@@ -154,7 +154,10 @@ static void say_word(struct call *call, const char *form, size_t size, const str
 		words_number(words, field_of(call, op, form[1]));
 		return;
 	case '$':
-		words_add(words, form[1] == 'd' ? op->data : op->name);
+		words_add(words, form[1] == 'd' ? op->data :
+				 form[1] == 's' ? op->session :
+				 form[1] == 'k' ? op->key :
+						  op->name);
 		return;
 	case '@':
 		words_number(words, (int64_t)call_group(call, op->session, op->key, form[1]));

@@ -14,7 +14,7 @@
  * A request is written as a form, whose words are filled from the fields of an operation:
  *
  *	#F	a number, as text		=F	a number, as it stands in keys
- *	$d $n	data, name			[TF...]	a key of table T; a > instead of its end:
+ *	$d $n	data, name, also $s $k		[TF...]	a key of table T; a > instead of its end:
  *						the first one behind all that begin with it
  *	@X	the group of session and key	&X	that of session_to and key_to
  *	!	the hidden rows of ino		^F	nothing, but a gate (i p k) is needed

@@ -173,9 +173,9 @@ void redis_give(struct redis *store, struct redis_lane *lane);
  * said to the log, and converted. */
 int redis_send(struct redis *store, struct redis_lane *lane, struct bytes command, int64_t until,
 	       struct reply *ret_reply);
-/* The same on any connection. */
-int redis_ask(struct redis *store, struct bytes command, struct reply *ret_reply);
-int redis_ask_words(struct redis *store, const struct words *words, struct reply *ret_reply);
+/* The same on any connection, of a command whose words are a form's (call.h). */
+int redis_ask(struct redis *store, struct reply *ret_reply, const char *form,
+	      const struct backend_op *op);
 /* Call the script; the answer's first item says how it went. */
 int redis_call(struct redis *store, const struct call *call, struct reply *ret_reply);
 int redis_error(struct redis *store, const struct reply *reply);
