@@ -197,15 +197,6 @@ void call_say(struct call *call, const char *form, const struct backend_op *op)
 	call_words(call, form, op);
 }
 
-int call_unname(struct bytes name, struct buf *session, struct buf *key)
-{
-	int r;
-
-	name = bytes_make(name.data + 1, name.size - 1);
-	r = key_take_text(&name, session);
-	return r < 0 ? r : key_take_text(&name, key);
-}
-
 int call_command(const struct call *call, const struct words *rest, struct buf *buf)
 {
 	_cleanup_(words_done) struct words begin = { 0 }, groups = { 0 }, requests = { 0 };
@@ -215,7 +206,7 @@ int call_command(const struct call *call, const struct words *rest, struct buf *
 					    &call->requests, rest };
 
 	words_str(&begin, "EVALSHA");
-	words_str(&begin, call->store->shas.sha[call->script]);
+	words_str(&begin, call->store->shas[call->script]);
 	words_number(&begin, REDIS_KEYS + 1);
 	for (size_t i = 0; i < REDIS_KEYS; i++)
 		words_str(&begin, call->store->keys[i]);

@@ -77,7 +77,4 @@ void call_words(struct call *call, const char *form, const struct backend_op *op
 /* The command, to be sent; rest: what comes behind the requests, or NULL. */
 int call_command(const struct call *call, const struct words *rest, struct buf *buf);
 
-/* Session and key of a name in the server, which is as KEY_ROW. */
-int call_unname(struct bytes name, struct buf *session, struct buf *key);
-
 #endif

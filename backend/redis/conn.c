@@ -186,7 +186,7 @@ void redis_give(struct redis *store, struct redis_lane *lane)
 	pthread_cond_signal(&store->pool.given);
 }
 
-int redis_load(struct wire *wire, int64_t until, struct redis_shas *ret_shas)
+int redis_load(struct redis *store, struct wire *wire, int64_t until)
 {
 	int r = 0;
 
@@ -195,7 +195,7 @@ int redis_load(struct wire *wire, int64_t until, struct redis_shas *ret_shas)
 
 		r = wire_ask_str(wire, until, &reply, "SCRIPT", "LOAD", redis_scripts[i], NULL);
 		if (r == 0 && reply.type == REPLY_TEXT && reply.text.size == 40)
-			memcpy(ret_shas->sha[i], reply.text.data, 41);
+			memcpy(store->shas[i], reply.text.data, 41);
 		else if (r == 0)
 			r = find_error(&reply) == -EAGAIN ? -EAGAIN : -EPROTO;
 		if (r == -EPROTO)
@@ -275,7 +275,7 @@ int redis_send(struct redis *store, struct redis_lane *lane, struct bytes comman
 			return 0;
 		}
 		reply_done(&reply);
-		if (r == -ENOEXEC && redis_load(lane->wire, until, &store->shas) == 0)
+		if (r == -ENOEXEC && redis_load(store, lane->wire, until) == 0)
 			continue;
 		if (!is_passing(r) && r != -ENOEXEC)
 			return r == -EACCES && why ? give_up(store, r, why) : r;

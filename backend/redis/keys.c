@@ -209,11 +209,9 @@ int redis_scan(struct redis *store, const char *begin, struct bytes end, backend
 static int keep_session_of(void *arg, struct bytes key, struct bytes value)
 {
 	_cleanup_(buf_done) struct buf session = { 0 };
-	int r;
+	int r = key_take_text(&key, &session);
 
 	(void)value;
-	key = bytes_make(key.data + 1, key.size - 1);
-	r = key_take_text(&key, &session);
 	return r < 0 ? r : keep_name(arg, buf_bytes(&session));
 }
 

@@ -407,7 +407,6 @@ static int look_at_locks(void *arg, struct bytes key, struct bytes value)
 {
 	struct locks_of_others *others = arg;
 
-	key = bytes_make(key.data + 9, key.size - 9);
 	if ((uint64_t)key_take_number(&key) == others->store->number)
 		return 0;
 	if (others->lock)

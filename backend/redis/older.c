@@ -25,11 +25,9 @@ static const char between[] = ":session:", state[] = ":state";
 /* The string and what is in its list, unless a session of today's has it in its set: the id of that
  * may end at any colon. */
 static const char script[] =
-	"local all, at, key = ARGV[1], 0, KEYS[1] .. ARGV[1] .. ARGV[2] "
+	"local all, key = ARGV[1], KEYS[1] .. ARGV[1] .. ARGV[2] "
 	"if redis.call('TYPE', key)['ok'] ~= 'string' then return false end "
-	"while true do "
-	"at = string.find(all, ':', at + 1, true) "
-	"if not at then break end "
+	"for at in string.gmatch(all, '():') do "
 	"local set = KEYS[1] .. string.sub(all, 1, at) .. '_keys' "
 	"local name = string.gsub(string.gsub(string.sub(all, at + 1), ':_hash$', ''), ':ver$', "
 	"'') "

@@ -193,7 +193,7 @@ static int meet(struct redis *store, char **ret_why)
 		if (r == 0)
 			r = redis_server_settle(store, lane->wire, until, &server);
 		if (r == 0)
-			r = redis_load(lane->wire, until, &store->shas);
+			r = redis_load(store, lane->wire, until);
 		if (r != -EAGAIN || tick_ms() > until)
 			break;
 		free(*ret_why);

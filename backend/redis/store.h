@@ -63,10 +63,6 @@ enum {
 	REDIS_OWN = 256,
 };
 
-struct redis_shas {
-	char sha[REDIS_SCRIPTS][41];
-};
-
 /* A connection, and its lane. */
 struct redis_lane {
 	struct wire *wire;
@@ -94,12 +90,12 @@ struct redis {
 	struct url *url;
 	char *prefix, *ours;
 	char *keys[REDIS_KEYS];
-	char *place;		 /* for sentences */
-	char *owner;		 /* NULL: a guest */
-	struct redis_shas shas;	 /* of the scripts, which each server is sent */
-	_Atomic uint64_t number; /* of the mount or guest; 0: this handle only reads */
-	char born[24];		 /* which store it is, as a mount knows it; or "" */
-	_Atomic bool gone;	 /* it is no longer there */
+	char *place;		      /* for sentences */
+	char *owner;		      /* NULL: a guest */
+	char shas[REDIS_SCRIPTS][41]; /* of the scripts, which each server is sent */
+	_Atomic uint64_t number;      /* of the mount or guest; 0: this handle only reads */
+	char born[24];		      /* which store it is, as a mount knows it; or "" */
+	_Atomic bool gone;	      /* it is no longer there */
 	struct redis_server server;
 
 	struct {
@@ -182,7 +178,7 @@ int redis_error(struct redis *store, const struct reply *reply);
 /* A word of the script's, as an error. */
 int redis_status(struct redis *store, const struct reply *reply);
 extern const char *const redis_scripts[REDIS_SCRIPTS];
-int redis_load(struct wire *wire, int64_t until, struct redis_shas *ret_shas);
+int redis_load(struct redis *store, struct wire *wire, int64_t until);
 
 /* server.c */
 

@@ -224,13 +224,11 @@ local function group_at(session, key)
 	end
 	group.single, group.list, group.ver = place .. key, place .. key .. ':list', place .. key .. ':ver'
 	group.set, group.member = place .. '_keys', key
-	local colon = string.find(all, ':', 1, true)
-	while colon do
+	for colon in string.gmatch(all, '():') do
 		if colon ~= #session + 1 then
 			group.others[#group.others + 1] = { PREFIX .. sub(all, 1, colon - 1) .. ':_keys',
 				sub(all, colon + 1) }
 		end
-		colon = string.find(all, ':', colon + 1, true)
 	end
 	return group
 end
@@ -1694,8 +1692,7 @@ local function check()
 	local whole, found = arg() == '1', 0
 	for i = at + 1, #ARGV do
 		local all = sub(ARGV[i], #PREFIX + 1)
-		local colon = string.find(all, ':', 1, true)
-		while colon do
+		for colon in string.gmatch(all, '():') do
 			local key = sub(all, colon + 1)
 			if sub(key, -11) == ':list:_hash' then
 				key = sub(key, 1, -12) .. ':_hash'
@@ -1711,7 +1708,6 @@ local function check()
 			if key then
 				found = found + compare_group(group_at(sub(all, 1, colon - 1), key), whole)
 			end
-			colon = string.find(all, ':', colon + 1, true)
 		end
 	end
 	return found
