@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "backend/redis/call.h"
 
-#include <endian.h>
 #include <errno.h>
 #include <stdlib.h>
 
@@ -22,7 +21,6 @@ void call_done(struct call *call)
 	words_done(&call->head);
 	words_done(&call->front);
 	words_done(&call->requests);
-	buf_done(&call->lookups);
 	words_done(&call->group_words);
 	free(call->groups);
 	*call = (struct call){ .store = call->store, .script = call->script };
@@ -133,16 +131,9 @@ static size_t key_fill(const struct call *call, struct key *key, const char *for
 static void say_word(struct call *call, const char *form, size_t size, const struct backend_op *op)
 {
 	struct words *words = &call->requests;
-	const uint32_t place = htobe32((uint32_t)words->count);
 	_cleanup_(key_done) struct key key = { 0 };
-	int r;
 
 	switch (*form) {
-	case '?':
-		r = buf_append(&call->lookups, &place, sizeof(place));
-		call->error = r < 0 ? r : call->error;
-		say_word(call, form + 1, size - 1, op);
-		return;
 	case '^':
 		if (call->gate_count < CALL_GATES)
 			call->gates[call->gate_count++] =

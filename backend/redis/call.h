@@ -18,7 +18,6 @@
  *						the first one behind all that begin with it
  *	@X	the group of session and key	&X	that of session_to and key_to
  *	!	the hidden rows of ino		^F	nothing, but a gate (i p k) is needed
- *	?W	the word W, of a key that the script looks up with all others of the call
  *
  * All else stands for itself.  F is a field by its first letter: ino, parent, at, to, offset, seq,
  * version, name, k for session and key, S for the session alone, m for this mount's number.  X is
@@ -52,7 +51,6 @@ struct call {
 	enum redis_script script;
 	struct words head, front, requests;
 	size_t request_count;
-	struct buf lookups; /* which words of the requests: four bytes each */
 	struct words group_words;
 	struct call_group *groups;
 	size_t group_count, group_room;

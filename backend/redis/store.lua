@@ -32,27 +32,14 @@ end
 
 -- The map: what it will be, over what there is.
 
-local over, known = {}, {}
+local over = {}
 
 local function find(key)
 	local value = over[key]
 	if value == nil then
-		value = known[key]
-	end
-	if value == nil then
 		value = call('HGET', VALUE, key)
 	end
 	return value
-end
-
--- Look all of these up at once.
-local function look_up(keys)
-	for i = 1, #keys, PART do
-		local part = call('HMGET', VALUE, unpack(keys, i, math.min(i + PART, #keys + 1) - 1))
-		for j = 1, #part do
-			known[keys[i + j - 1]] = part[j]
-		end
-	end
 end
 
 local function put(key, value)
@@ -752,17 +739,6 @@ ops.mounts = function()
 	return ops.all
 end
 
--- Look up the words behind here that are marked by their places: keys, and nodes with the keys in
--- front of them, whose length begins with a zero.
-local function look_up_marked(places)
-	local keys = {}
-	for i = 1, #places, 4 do
-		local word = ARGV[at + 1 + struct.unpack('>I4', places, i)]
-		keys[#keys + 1] = string.byte(word) == 0 and index_of(word) or word
-	end
-	look_up(keys)
-end
-
 local function apply(code)
 	if code == 'a' then
 		-- behind what there is
@@ -1026,20 +1002,14 @@ end
 -- The gates: what was changed behind each, and what was appended.  As long as nobody else is there
 -- this is not noted: who comes begins with all that was done.
 local function read_gates(others)
-	local gates, names = {}, {}
+	local gates = {}
 	for i = 1, number() do
 		local id, uses = arg(), arg()
-		gates[i] = { id = id, uses = uses }
-		for _, letter in ipairs({ 'c', 'a', 'b' }) do
-			names[#names + 1] = letter .. id
+		local gate = { id = id, uses = uses }
+		if others then
+			gate.c, gate.a, gate.b = unpack(call('HMGET', GATE, 'c' .. id, 'a' .. id, 'b' .. id))
 		end
-	end
-	for i = 1, others and #names or 0, 3 * PART do
-		local part = call('HMGET', GATE, unpack(names, i, math.min(i + 3 * PART, #names + 1) - 1))
-		for j = 1, #part, 3 do
-			local gate = gates[(i + j - 2) / 3 + 1]
-			gate.c, gate.a, gate.b = part[j], part[j + 1], part[j + 2]
-		end
+		gates[i] = gate
 	end
 	return gates
 end
@@ -1145,7 +1115,6 @@ local function commit()
 			end)
 		end
 	end
-	look_up_marked(arg())
 	for i = 1, total do
 		apply(arg())
 	end
@@ -1172,7 +1141,7 @@ local function commit()
 	for _, later in ipairs(ops.later) do
 		later()
 	end
-	over, known = {}, {}
+	over = {}
 	if shared then
 		leave_notes(n, mount)
 	end
@@ -1389,17 +1358,13 @@ local function answer(what, lenient)
 		return { id, value, tail, whole }
 	-- Entries behind one, each with its node.
 	elseif what == 'list' then
-		local after, to, found, nodes = arg(), arg(), {}, {}
+		local after, to, found = arg(), arg(), {}
 		local keys = call('ZRANGEBYLEX', ORDER, '(' .. after, '(' .. to, 'LIMIT', 0, number())
-		look_up(keys)
-		for i, key in ipairs(keys) do
-			nodes[i] = 'N' .. in_key(sub(find(key), 1, 8))
-		end
-		look_up(nodes)
-		for i, key in ipairs(keys) do
+		for _, key in ipairs(keys) do
+			local entry = find(key)
 			found[#found + 1] = sub(key, 10)
-			found[#found + 1] = find(key)
-			found[#found + 1] = find(nodes[i])
+			found[#found + 1] = entry
+			found[#found + 1] = find('N' .. in_key(sub(entry, 1, 8)))
 		end
 		return found
 	elseif what == 'meta' then
