@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "backend/redis/call.h"
 
-#include <endian.h>
 #include <errno.h>
 #include <stdlib.h>
 
@@ -22,7 +21,6 @@ void call_done(struct call *call)
 	words_done(&call->head);
 	words_done(&call->front);
 	words_done(&call->requests);
-	buf_done(&call->lookups);
 	words_done(&call->group_words);
 	free(call->groups);
 	*call = (struct call){ .store = call->store, .script = call->script };
@@ -133,16 +131,9 @@ static size_t key_fill(const struct call *call, struct key *key, const char *for
 static void say_word(struct call *call, const char *form, size_t size, const struct backend_op *op)
 {
 	struct words *words = &call->requests;
-	const uint32_t place = htobe32((uint32_t)words->count);
 	_cleanup_(key_done) struct key key = { 0 };
-	int r;
 
 	switch (*form) {
-	case '?':
-		r = buf_append(&call->lookups, &place, sizeof(place));
-		call->error = r < 0 ? r : call->error;
-		say_word(call, form + 1, size - 1, op);
-		return;
 	case '^':
 		if (call->gate_count < CALL_GATES)
 			call->gates[call->gate_count++] =
@@ -154,7 +145,10 @@ static void say_word(struct call *call, const char *form, size_t size, const str
 		words_number(words, field_of(call, op, form[1]));
 		return;
 	case '$':
-		words_add(words, form[1] == 'd' ? op->data : op->name);
+		words_add(words, form[1] == 'd' ? op->data :
+				 form[1] == 's' ? op->session :
+				 form[1] == 'k' ? op->key :
+						  op->name);
 		return;
 	case '@':
 		words_number(words, (int64_t)call_group(call, op->session, op->key, form[1]));
@@ -194,15 +188,6 @@ void call_say(struct call *call, const char *form, const struct backend_op *op)
 	call_words(call, form, op);
 }
 
-int call_unname(struct bytes name, struct buf *session, struct buf *key)
-{
-	int r;
-
-	name = bytes_make(name.data + 1, name.size - 1);
-	r = key_take_text(&name, session);
-	return r < 0 ? r : key_take_text(&name, key);
-}
-
 int call_command(const struct call *call, const struct words *rest, struct buf *buf)
 {
 	_cleanup_(words_done) struct words begin = { 0 }, groups = { 0 }, requests = { 0 };
@@ -212,14 +197,16 @@ int call_command(const struct call *call, const struct words *rest, struct buf *
 					    &call->requests, rest };
 
 	words_str(&begin, "EVALSHA");
-	words_str(&begin, call->store->shas.sha[call->script]);
+	words_str(&begin, call->store->shas[call->script]);
 	words_number(&begin, REDIS_KEYS + 1);
 	for (size_t i = 0; i < REDIS_KEYS; i++)
 		words_str(&begin, call->store->keys[i]);
 	words_str(&begin, call->store->prefix);
 	words_str(&begin, call->store->born);
-	words_number(&groups, (int64_t)call->group_count);
-	words_number(&requests, (int64_t)call->request_count);
+	if (call->script != REDIS_OF_MOUNTS) {
+		words_number(&groups, (int64_t)call->group_count);
+		words_number(&requests, (int64_t)call->request_count);
+	}
 	return call->error < 0 ? call->error :
 				 words_command(all, ARRAY_SIZE(all) - (rest ? 0 : 1), buf);
 }

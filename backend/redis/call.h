@@ -8,16 +8,16 @@
  *	which store, name, words of its own, groups, how many requests, words in front of these,
  *	requests
  *
- * Groups are keys of sessions.
+ * Groups are keys of sessions.  Of the script for mounts a call has one request, whose first word is
+ * the name, and nothing else.
  *
  * A request is written as a form, whose words are filled from the fields of an operation:
  *
  *	#F	a number, as text		=F	a number, as it stands in keys
- *	$d $n	data, name			[TF...]	a key of table T; a > instead of its end:
+ *	$d $n	data, name, also $s $k		[TF...]	a key of table T; a > instead of its end:
  *						the first one behind all that begin with it
  *	@X	the group of session and key	&X	that of session_to and key_to
  *	!	the hidden rows of ino		^F	nothing, but a gate (i p k) is needed
- *	?W	the word W, of a key that the script looks up with all others of the call
  *
  * All else stands for itself.  F is a field by its first letter: ino, parent, at, to, offset, seq,
  * version, name, k for session and key, S for the session alone, m for this mount's number.  X is
@@ -51,7 +51,6 @@ struct call {
 	enum redis_script script;
 	struct words head, front, requests;
 	size_t request_count;
-	struct buf lookups; /* which words of the requests: four bytes each */
 	struct words group_words;
 	struct call_group *groups;
 	size_t group_count, group_room;
@@ -75,8 +74,5 @@ void call_say(struct call *call, const char *form, const struct backend_op *op);
 void call_words(struct call *call, const char *form, const struct backend_op *op);
 /* The command, to be sent; rest: what comes behind the requests, or NULL. */
 int call_command(const struct call *call, const struct words *rest, struct buf *buf);
-
-/* Session and key of a name in the server, which is as KEY_ROW. */
-int call_unname(struct bytes name, struct buf *session, struct buf *key);
 
 #endif

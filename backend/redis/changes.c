@@ -6,7 +6,7 @@
 #include "backend/redis/slots.h"
 #include "backend/base/cleanup.h"
 
-/* One: its name, stamp, first, deleted or "-", whether rows were rewritten, end, and whether it was
+/* One: its name, which is as KEY_ROW, stamp, first, deleted or "-", whether rows were rewritten, end, and whether it was
  * set apart. */
 static int hand_change(const struct reply *logged, backend_change_fn *fn, void *arg)
 {
@@ -20,14 +20,15 @@ static int hand_change(const struct reply *logged, backend_change_fn *fn, void *
 		.end = reply_number(reply_at(logged, 5)),
 		.apart = reply_is(reply_at(logged, 6), "1"),
 	};
-	int r = buf_reserve(&session, 1);
+	struct bytes name = reply_bytes(reply_at(logged, 0));
+	int r;
 
+	name = bytes_make(name.data + 1, name.size - 1);
+	r = key_take_text(&name, &session);
 	if (r == 0)
-		r = buf_reserve(&key, 1);
-	if (r == 0)
-		r = call_unname(reply_bytes(reply_at(logged, 0)), &session, &key);
-	change.session = buf_bytes(&session);
-	change.key = buf_bytes(&key);
+		r = key_take_text(&name, &key);
+	change.session = buf_given(&session);
+	change.key = buf_given(&key);
 	return r < 0 ? r : fn(arg, &change);
 }
 

@@ -248,7 +248,7 @@ static void add_head(struct commit *commit, const struct redis_lane *lane)
 	}
 }
 
-/* In front of the operations: where an append comes, and what is looked up. */
+/* In front of the operations: where an append comes. */
 static void add_front(struct commit *commit)
 {
 	const struct backend_append *append = commit->batch->append;
@@ -257,7 +257,6 @@ static void add_front(struct commit *commit)
 	words_number(&call->front,
 		     append ? (int64_t)call_group(call, append->session, append->key, 'a') : 0);
 	words_number(&call->front, append ? append->expected : 0);
-	words_add(&call->front, buf_bytes(&call->lookups));
 }
 
 static void take_result(struct commit *commit, const struct reply *reply)

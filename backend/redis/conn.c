@@ -186,7 +186,7 @@ void redis_give(struct redis *store, struct redis_lane *lane)
 	pthread_cond_signal(&store->pool.given);
 }
 
-int redis_load(struct wire *wire, int64_t until, struct redis_shas *ret_shas)
+int redis_load(struct redis *store, struct wire *wire, int64_t until)
 {
 	int r = 0;
 
@@ -195,7 +195,7 @@ int redis_load(struct wire *wire, int64_t until, struct redis_shas *ret_shas)
 
 		r = wire_ask_str(wire, until, &reply, "SCRIPT", "LOAD", redis_scripts[i], NULL);
 		if (r == 0 && reply.type == REPLY_TEXT && reply.text.size == 40)
-			memcpy(ret_shas->sha[i], reply.text.data, 41);
+			memcpy(store->shas[i], reply.text.data, 41);
 		else if (r == 0)
 			r = find_error(&reply) == -EAGAIN ? -EAGAIN : -EPROTO;
 		if (r == -EPROTO)
@@ -275,7 +275,7 @@ int redis_send(struct redis *store, struct redis_lane *lane, struct bytes comman
 			return 0;
 		}
 		reply_done(&reply);
-		if (r == -ENOEXEC && redis_load(lane->wire, until, &store->shas) == 0)
+		if (r == -ENOEXEC && redis_load(store, lane->wire, until) == 0)
 			continue;
 		if (!is_passing(r) && r != -ENOEXEC)
 			return r == -EACCES && why ? give_up(store, r, why) : r;
@@ -289,7 +289,7 @@ int redis_send(struct redis *store, struct redis_lane *lane, struct bytes comman
 	}
 }
 
-int redis_ask(struct redis *store, struct bytes command, struct reply *ret_reply)
+static int ask_any(struct redis *store, struct bytes command, struct reply *ret_reply)
 {
 	struct redis_lane *lane = redis_take(store);
 	int r = redis_send(store, lane, command, redis_until(store), ret_reply);
@@ -298,12 +298,17 @@ int redis_ask(struct redis *store, struct bytes command, struct reply *ret_reply
 	return r;
 }
 
-int redis_ask_words(struct redis *store, const struct words *words, struct reply *ret_reply)
+int redis_ask(struct redis *store, struct reply *ret_reply, const char *form,
+	      const struct backend_op *op)
 {
+	_cleanup_(call_done) struct call call = { .store = store };
 	_cleanup_(buf_done) struct buf buf = { 0 };
-	int r = words_command(&words, 1, &buf);
+	const struct words *const words = &call.requests;
+	int r;
 
-	return r < 0 ? r : redis_ask(store, buf_bytes(&buf), ret_reply);
+	call_words(&call, form, op);
+	r = words_command(&words, 1, &buf);
+	return r < 0 ? r : ask_any(store, buf_bytes(&buf), ret_reply);
 }
 
 int redis_call(struct redis *store, const struct call *call, struct reply *ret_reply)
@@ -311,5 +316,5 @@ int redis_call(struct redis *store, const struct call *call, struct reply *ret_r
 	_cleanup_(buf_done) struct buf buf = { 0 };
 	int r = call_command(call, NULL, &buf);
 
-	return r < 0 ? r : redis_ask(store, buf_bytes(&buf), ret_reply);
+	return r < 0 ? r : ask_any(store, buf_bytes(&buf), ret_reply);
 }

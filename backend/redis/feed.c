@@ -40,10 +40,12 @@ void redis_feed_begin(struct redis *store, uint64_t n, bool lost)
 {
 	WITH_MUTEX(&store->state.lock);
 
-	store->state.known = n;
+	store->state.known = store->state.heard = n;
 	store->state.lost_notes |= lost;
+	store->state.stirred |= lost;
 	store->state.listed_loss = false;
 	redis_feed_again(store);
+	pthread_cond_broadcast(&store->state.moved);
 }
 
 /* What the state after the commit has told of a note. */

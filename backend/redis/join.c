@@ -92,13 +92,28 @@ int redis_entry_look(struct backend *backend, struct backend_snapshot *snapshot,
 	int r;
 
 	for (size_t i = 0; i < count; i++)
-		call_say(&reading.call, "look ^p [Lpn] [Ep]",
-			 OP(.parent = looked[i].parent, .name = looked[i].name));
+		call_say(&reading.call, "look ^p [Lpn] [Ep] #t",
+			 OP(.parent = looked[i].parent, .name = looked[i].name,
+			    .to = looked[i].wanted ? 1 : 0));
 	r = reading_ask(&reading);
 	for (size_t i = 0; r == 0 && i < count; i++)
 		r = take_looked(backend, snapshot, reading_answer(&reading, i), &looked[i]);
 	if (r < 0)
 		backend_looked_done(looked, count);
+	return r;
+}
+
+int redis_entry_find(struct backend *backend, struct backend_snapshot *snapshot, uint64_t parent,
+		     struct bytes name, uint64_t *ret_id, struct backend_node *ret_node)
+{
+	struct backend_looked one = { .parent = parent, .name = name };
+	int r = redis_entry_look(backend, snapshot, &one, 1);
+
+	r = r < 0 ? r : one.error;
+	if (r == 0) {
+		*ret_id = one.id;
+		*ret_node = one.node;
+	}
 	return r;
 }
 

@@ -184,18 +184,13 @@ int redis_scan(struct redis *store, const char *begin, struct bytes end, backend
 	if (r == 0)
 		r = buf_append_str(&cursor, "0");
 	do {
-		_cleanup_(words_done) struct words words = { 0 };
 		_cleanup_(reply_done) struct reply reply = { 0 };
 		const struct reply *keys;
 
-		words_str(&words, "SCAN");
-		words_add(&words, buf_bytes(&cursor));
-		words_str(&words, "MATCH");
-		words_add(&words, buf_bytes(&pattern));
-		words_str(&words, "COUNT");
-		words_number(&words, SCAN_COUNT);
 		if (r == 0)
-			r = redis_ask_words(store, &words, &reply);
+			r = redis_ask(store, &reply, "SCAN $n MATCH $d COUNT #t",
+				      OP(.name = buf_bytes(&cursor), .data = buf_bytes(&pattern),
+					 .to = SCAN_COUNT));
 		keys = reply_at(&reply, 1);
 		for (size_t i = 0; r == 0 && i < keys->count; i++) {
 			const struct bytes key = reply_bytes(reply_at(keys, i));
@@ -214,11 +209,9 @@ int redis_scan(struct redis *store, const char *begin, struct bytes end, backend
 static int keep_session_of(void *arg, struct bytes key, struct bytes value)
 {
 	_cleanup_(buf_done) struct buf session = { 0 };
-	int r;
+	int r = key_take_text(&key, &session);
 
 	(void)value;
-	key = bytes_make(key.data + 1, key.size - 1);
-	r = key_take_text(&key, &session);
 	return r < 0 ? r : keep_name(arg, buf_bytes(&session));
 }
 

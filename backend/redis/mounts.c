@@ -16,25 +16,13 @@
 /* CHANCE_SHIFT: what is left is exact in Lua, with what is added. */
 enum { CHANCE_SHIFT = 14, TURN_MS = 10000, TURN_PAUSE_MS = 2, OUTWAIT_MS = 500 };
 
-/* The script is called with the words of a call's requests. */
-static int send_words(struct call *call, struct reply *ret_reply)
+int mounts_call(struct redis *store, struct reply *ret_reply, const char *form,
+		const struct backend_op *op)
 {
-	int r;
-
-	call->head = call->requests;
-	call->requests = (struct words){ 0 };
-	r = redis_call(call->store, call, ret_reply);
-	call_done(call);
-	return r;
-}
-
-static int mounts_call(struct redis *store, struct reply *ret_reply, const char *form,
-		       const struct backend_op *op)
-{
-	struct call call = { .store = store };
+	_cleanup_(call_done) struct call call = { .store = store };
 
 	call_words(&call, form, op);
-	return send_words(&call, ret_reply);
+	return redis_call(store, &call, ret_reply);
 }
 
 /* A place in the middle of a sentence that the owner of a mount has given it. */
@@ -106,7 +94,6 @@ static void become(struct redis *store, const struct reply *reply, bool again)
 	pthread_mutex_lock(&store->state.lock);
 	store->number = (uint64_t)reply_number(reply_at(reply, 1));
 	store->state.untold = first;
-	store->state.holds = false;
 	store->state.alone = store->owner && first;
 	if (!*store->born)
 		snprintf(store->born, sizeof(store->born), "%lld",
@@ -199,28 +186,25 @@ static void take_mounts(struct redis *store, const struct reply *list)
 static int beat(struct redis *store, int64_t lease, const char *untold, const char *holds)
 {
 	_cleanup_(reply_done) struct reply reply = { 0 };
-	const uint64_t number = store->number;
-	uint64_t settings;
+	uint64_t settings, newest;
 	int r = mounts_call(store, &reply, "beat #i $n $d #o #a",
-			    OP(.ino = number, .name = bytes_str(untold), .data = bytes_str(holds),
-			       .offset = store->state.known, .at = lease));
+			    OP(.ino = store->number, .name = bytes_str(untold),
+			       .data = bytes_str(holds), .offset = store->state.known,
+			       .at = lease));
 
 	if (r == 0)
 		r = redis_status(store, &reply);
-	if (r == -EOWNERDEAD) {
-		pthread_mutex_lock(&store->state.lock);
-		store->state.lost = number;
-		pthread_mutex_unlock(&store->state.lock);
-	}
 	if (r < 0)
 		return r;
 	settings = (uint64_t)reply_number(reply_at(&reply, 1));
+	newest = (uint64_t)reply_number(reply_at(&reply, 4));
 	pthread_mutex_lock(&store->state.lock);
-	store->state.stirred |=
-		settings != store->state.settings || reply_number(reply_at(&reply, 2)) > 0;
+	store->state.stirred |= settings != store->state.settings ||
+				reply_number(reply_at(&reply, 2)) > 0 ||
+				newest > store->state.heard;
+	store->state.heard = MAX(store->state.heard, newest);
 	store->state.settings = settings;
 	store->backend.settings = settings + 1;
-	store->state.pending = reply_number(reply_at(&reply, 2));
 	if (store->state.stirred)
 		pthread_cond_broadcast(&store->state.moved);
 	pthread_mutex_unlock(&store->state.lock);
@@ -307,13 +291,13 @@ static int tell_uses(struct redis *store, const uint64_t *inos, size_t count, bo
 		     int64_t known)
 {
 	_cleanup_(reply_done) struct reply reply = { 0 };
-	struct call call = { .store = store };
+	_cleanup_(call_done) struct call call = { .store = store };
 	int r;
 
 	call_words(&call, "use #m #t #a", OP(.to = on, .at = known));
 	for (size_t i = 0; i < count; i++)
 		call_words(&call, "[Uim]", OP(.ino = inos[i]));
-	r = send_words(&call, &reply);
+	r = redis_call(store, &call, &reply);
 	if (r < 0)
 		return r;
 	if (reply_is(reply_at(&reply, 0), "0") || reply_is(reply_at(&reply, 0), "1"))
@@ -423,7 +407,6 @@ static int look_at_locks(void *arg, struct bytes key, struct bytes value)
 {
 	struct locks_of_others *others = arg;
 
-	key = bytes_make(key.data + 9, key.size - 9);
 	if ((uint64_t)key_take_number(&key) == others->store->number)
 		return 0;
 	if (others->lock)

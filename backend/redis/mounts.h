@@ -10,6 +10,9 @@
 
 #include "backend/redis/store.h"
 
+/* Call the script for mounts. */
+int mounts_call(struct redis *store, struct reply *ret_reply, const char *form,
+		const struct backend_op *op);
 /* To this format; -EBUSY: mounts of an older program have the store. */
 int redis_bring_forward(struct redis *store, char **ret_why);
 int redis_join(struct redis *store, bool shared, char **ret_why);

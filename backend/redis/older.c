@@ -25,11 +25,9 @@ static const char between[] = ":session:", state[] = ":state";
 /* The string and what is in its list, unless a session of today's has it in its set: the id of that
  * may end at any colon. */
 static const char script[] =
-	"local all, at, key = ARGV[1], 0, KEYS[1] .. ARGV[1] .. ARGV[2] "
+	"local all, key = ARGV[1], KEYS[1] .. ARGV[1] .. ARGV[2] "
 	"if redis.call('TYPE', key)['ok'] ~= 'string' then return false end "
-	"while true do "
-	"at = string.find(all, ':', at + 1, true) "
-	"if not at then break end "
+	"for at in string.gmatch(all, '():') do "
 	"local set = KEYS[1] .. string.sub(all, 1, at) .. '_keys' "
 	"local name = string.gsub(string.gsub(string.sub(all, at + 1), ':_hash$', ''), ':ver$', "
 	"'') "
@@ -103,7 +101,6 @@ static int join_messages(struct bytes object, const struct reply *messages, stru
 
 static int take_older(void *arg, struct bytes rest)
 {
-	_cleanup_(words_done) struct words words = { 0 };
 	_cleanup_(reply_done) struct reply reply = { 0 };
 	_cleanup_(buf_done) struct buf session = { 0 }, data = { 0 };
 	struct older *older = arg;
@@ -111,13 +108,9 @@ static int take_older(void *arg, struct bytes rest)
 
 	if (r < 0 || !session.size)
 		return r;
-	words_str(&words, "EVAL");
-	words_str(&words, script);
-	words_str(&words, "1");
-	words_str(&words, older->begin);
-	words_add(&words, rest);
-	words_str(&words, older->form->ends);
-	r = redis_ask_words(older->store, &words, &reply);
+	r = redis_ask(older->store, &reply, "EVAL $n 1 $s $d $k",
+		      OP(.name = bytes_str(script), .session = bytes_str(older->begin),
+			 .data = rest, .key = bytes_str(older->form->ends)));
 	if (r < 0 || reply.type != REPLY_LIST)
 		return r;
 	older->any = true;

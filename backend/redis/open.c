@@ -193,7 +193,7 @@ static int meet(struct redis *store, char **ret_why)
 		if (r == 0)
 			r = redis_server_settle(store, lane->wire, until, &server);
 		if (r == 0)
-			r = redis_load(lane->wire, until, &store->shas);
+			r = redis_load(store, lane->wire, until);
 		if (r != -EAGAIN || tick_ms() > until)
 			break;
 		free(*ret_why);
@@ -259,25 +259,12 @@ static int put_root(struct redis *store)
 	return backend_commit(&store->backend, ops, rows ? 2 : 1, BACKEND_ANYWAY);
 }
 
-static int ask_format(struct redis *store, struct reply *ret_reply, const char *command,
-		      const char *value)
-{
-	_cleanup_(words_done) struct words words = { 0 };
-
-	words_str(&words, command);
-	words_str(&words, store->keys[2]);
-	words_str(&words, "format");
-	if (value)
-		words_str(&words, value);
-	return redis_ask_words(store, &words, ret_reply);
-}
-
 /* *ret_format: 0: there is none yet. */
 static int find_store(struct redis *store, const struct backend_options *options,
 		      int64_t *ret_format, char **ret_why)
 {
 	_cleanup_(reply_done) struct reply reply = { 0 };
-	int r = ask_format(store, &reply, "HGET", NULL);
+	int r = redis_ask(store, &reply, "HGET $n format", OP(.name = bytes_str(store->keys[2])));
 	const int64_t format = reply_number(&reply);
 
 	if (r < 0)
@@ -302,7 +289,6 @@ static int find_store(struct redis *store, const struct backend_options *options
 
 static int open_store(struct redis *store, const struct backend_options *options, char **ret_why)
 {
-	static const char format[] = { '0' + REDIS_FORMAT, '\0' };
 	_cleanup_(reply_done) struct reply reply = { 0 };
 	const bool joins = !options->read_only;
 	int64_t found = 0;
@@ -317,7 +303,8 @@ static int open_store(struct redis *store, const struct backend_options *options
 	if (r == 0 && !found)
 		r = put_root(store);
 	if (r == 0 && !found)
-		r = ask_format(store, &reply, "HSET", format);
+		r = redis_ask(store, &reply, "HSET $n format #t",
+			      OP(.name = bytes_str(store->keys[2]), .to = REDIS_FORMAT));
 	if (r == 0)
 		r = redis_watch_start(store, joins && store->owner && store->state.alone);
 	if (r < 0 && !*ret_why)

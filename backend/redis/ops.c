@@ -58,7 +58,7 @@ static int add_node(struct ops *ops, const struct backend_node *node)
 
 	if (node->session.data && node->key.data && node->kind >= BACKEND_SINGLE)
 		call_group(&ops->call, node->session, node->key, node->nlink ? 'p' : 'n');
-	call_say(&ops->call, "n ?[Ni] ?$d", OP(.ino = node->ino, .data = buf_bytes(&value)));
+	call_say(&ops->call, "n [Ni] $d", OP(.ino = node->ino, .data = buf_bytes(&value)));
 	return r;
 }
 
@@ -86,7 +86,7 @@ static int add_entry(struct ops *ops, const struct backend_op *op)
 	r = buf_append(&value, ino, sizeof(ino));
 	if (r == 0)
 		r = buf_append_bytes(&value, op->name);
-	call_say(&ops->call, "e ?[Epa] ?[Lpn] $d",
+	call_say(&ops->call, "e [Epa] [Lpn] $d",
 		 OP(.parent = op->parent, .at = op->at, .name = op->name,
 		    .data = buf_bytes(&value)));
 	return r;

@@ -213,25 +213,6 @@ int redis_orphan_find(struct backend *backend, struct backend_snapshot *snapshot
 			 ret_node);
 }
 
-int redis_entry_find(struct backend *backend, struct backend_snapshot *snapshot, uint64_t parent,
-		     struct bytes name, uint64_t *ret_id, struct backend_node *ret_node)
-{
-	_cleanup_(reading_done) struct reading reading = reading_in(backend, snapshot);
-	const struct reply *found;
-	struct bytes id, value;
-	int r = reading_one(&reading, "name ^p [Lpn] [Ep]", OP(.parent = parent, .name = name), 0,
-			    NULL);
-
-	found = reading_answer(&reading, 0);
-	id = reply_bytes(reply_at(found, 0));
-	value = reply_bytes(reply_at(found, 1));
-	if (r == 0)
-		r = id.data && value.data ? unpack_node(value, ret_node) : -ENOENT;
-	if (r == 0)
-		*ret_id = (uint64_t)key_take_number(&id);
-	return r;
-}
-
 int redis_entry_name(struct backend *backend, struct backend_snapshot *snapshot, uint64_t parent,
 		     uint64_t id, struct buf *name)
 {
@@ -254,13 +235,14 @@ int redis_xattr_get(struct backend *backend, struct backend_snapshot *snapshot, 
 	return r < 0 ? r : buf_append_bytes(ret_value, value);
 }
 
-/* The last mark of a table that is before another: first and second of its numbers behind the node,
- * of which the second may stand in the value. */
+/* The last mark of a table that is before another: two numbers behind the node, of which the second
+ * may stand in the value, and the first is the index or the offset. */
 static int find_mark(struct backend *backend, struct backend_snapshot *snapshot, const char *form,
-		     const struct backend_op *op, int64_t ret_numbers[2])
+		     const struct backend_op *op, bool by_index, struct backend_mark *ret_mark)
 {
 	_cleanup_(reading_done) struct reading reading = reading_in(backend, snapshot);
 	struct bytes key, value;
+	int64_t numbers[2];
 	int r = reading_one(&reading, form, op, 0, NULL);
 
 	key = reply_bytes(reply_at(reading_answer(&reading, 0), 0));
@@ -268,35 +250,25 @@ static int find_mark(struct backend *backend, struct backend_snapshot *snapshot,
 	if (r < 0 || key.size < 17)
 		return r < 0 ? r : -ENOENT;
 	key = bytes_make(key.data + 9, key.size - 9);
-	ret_numbers[0] = key_take_number(&key);
-	ret_numbers[1] = key_take_number(key.size ? &key : &value);
+	numbers[0] = key_take_number(&key);
+	numbers[1] = key_take_number(key.size ? &key : &value);
+	*ret_mark = (struct backend_mark){ .offset = (uint64_t)numbers[by_index],
+					   .index = numbers[!by_index] };
 	return 0;
 }
 
 int redis_mark_find(struct backend *backend, struct backend_snapshot *snapshot, uint64_t ino,
 		    uint64_t offset, struct backend_mark *ret_mark)
 {
-	int64_t numbers[2];
-	int r = find_mark(backend, snapshot, "last ^i [Mi] [Mio>", OP(.ino = ino, .offset = offset),
-			  numbers);
-
-	if (r == 0)
-		*ret_mark = (struct backend_mark){ .offset = (uint64_t)numbers[0],
-						   .index = numbers[1] };
-	return r;
+	return find_mark(backend, snapshot, "last ^i [Mi] [Mio>", OP(.ino = ino, .offset = offset),
+			 false, ret_mark);
 }
 
 int redis_mark_find_index(struct backend *backend, struct backend_snapshot *snapshot, uint64_t ino,
 			  int64_t index, struct backend_mark *ret_mark)
 {
-	int64_t numbers[2];
-	int r = find_mark(backend, snapshot, "last ^i [Ii] [Iia>", OP(.ino = ino, .at = index),
-			  numbers);
-
-	if (r == 0)
-		*ret_mark = (struct backend_mark){ .index = numbers[0],
-						   .offset = (uint64_t)numbers[1] };
-	return r;
+	return find_mark(backend, snapshot, "last ^i [Ii] [Iia>", OP(.ino = ino, .at = index), true,
+			 ret_mark);
 }
 
 int redis_last_ids(struct backend *backend, struct backend_snapshot *snapshot, uint64_t *ret_ino,
@@ -320,6 +292,7 @@ int redis_range(struct backend *backend, struct backend_snapshot *snapshot,
 		const struct range *range, range_fn *fn, void *arg)
 {
 	const unsigned page = range->page ? range->page : PAGE;
+	const size_t before = range->from[2] == 'i' ? 9 : 1; /* a table, and a node */
 	_cleanup_(buf_done) struct buf last = { 0 };
 	size_t count = page;
 	int r = 0;
@@ -343,17 +316,18 @@ int redis_range(struct backend *backend, struct backend_snapshot *snapshot,
 		if (count)
 			r = buf_append_bytes(&last, reply_bytes(reply_at(found, 2 * count - 2)));
 		for (size_t i = 0; r == 0 && i < count; i++) {
+			const struct bytes key = reply_bytes(reply_at(found, 2 * i));
 			const struct reply *value = reply_at(found, 2 * i + 1);
 
 			if (value->type == REPLY_TEXT)
-				r = fn(arg, reply_bytes(reply_at(found, 2 * i)),
+				r = fn(arg, bytes_make(key.data + before, key.size - before),
 				       reply_bytes(value));
 		}
 	}
 	return MIN(r, 0);
 }
 
-/* Each row of a table is told, with the columns behind the node, by a function of its own. */
+/* Each row of a table is told by a function of its own. */
 struct told {
 	union {
 		backend_node_fn *node;
@@ -363,10 +337,9 @@ struct told {
 		backend_setting_fn *setting;
 	} fn;
 	void *arg;
-	size_t skipped; /* of the key */
 };
 
-#define TELL(kind, size) (&(struct told){ .fn.kind = fn, .arg = arg, .skipped = size })
+#define TELL(kind) (&(struct told){ .fn.kind = fn, .arg = arg })
 
 static int tell_node(void *arg, struct bytes key, struct bytes value)
 {
@@ -387,7 +360,7 @@ int redis_node_list(struct backend *backend, struct backend_snapshot *snapshot, 
 				     .to = orphans_only ? "[O>" : "[N>",
 				     .op.ino = after + 1 };
 
-	return redis_range(backend, snapshot, &range, tell_node, TELL(node, 0));
+	return redis_range(backend, snapshot, &range, tell_node, TELL(node));
 }
 
 struct listing {
@@ -413,19 +386,23 @@ int redis_orphan_list(struct backend *backend, struct backend_snapshot *snapshot
 	return redis_range(backend, snapshot, &range, tell_node, &told);
 }
 
-/* Names of attributes alone, those of settings with their values. */
+static int tell_setting(void *arg, struct bytes key, struct bytes value)
+{
+	_cleanup_(buf_done) struct buf name = { 0 };
+	const struct told *told = arg;
+	int r = key_take_text(&key, &name);
+
+	return r < 0 ? r : told->fn.setting(told->arg, buf_bytes(&name), value);
+}
+
 static int tell_name(void *arg, struct bytes key, struct bytes value)
 {
 	_cleanup_(buf_done) struct buf name = { 0 };
 	const struct told *told = arg;
-	int r;
+	int r = key_take_text(&key, &name);
 
-	key = bytes_make(key.data + told->skipped, key.size - told->skipped);
-	r = key_take_text(&key, &name);
-	if (r < 0)
-		return r;
-	return told->skipped == 1 ? told->fn.setting(told->arg, buf_bytes(&name), value) :
-				    told->fn.name(told->arg, buf_bytes(&name));
+	(void)value;
+	return r < 0 ? r : told->fn.name(told->arg, buf_bytes(&name));
 }
 
 int redis_xattr_list(struct backend *backend, struct backend_snapshot *snapshot, uint64_t ino,
@@ -433,7 +410,7 @@ int redis_xattr_list(struct backend *backend, struct backend_snapshot *snapshot,
 {
 	const struct range range = { "range", "^i", "[Xi]", "[Xi>", 0, { .ino = ino } };
 
-	return redis_range(backend, snapshot, &range, tell_name, TELL(name, 9));
+	return redis_range(backend, snapshot, &range, tell_name, TELL(name));
 }
 
 int redis_setting_list(struct backend *backend, struct backend_snapshot *snapshot,
@@ -441,14 +418,13 @@ int redis_setting_list(struct backend *backend, struct backend_snapshot *snapsho
 {
 	const struct range range = { "range", "", "[T]", "[T>", 0, { 0 } };
 
-	return redis_range(backend, snapshot, &range, tell_name, TELL(setting, 1));
+	return redis_range(backend, snapshot, &range, tell_setting, TELL(setting));
 }
 
 static int tell_chunk(void *arg, struct bytes key, struct bytes value)
 {
 	const struct told *told = arg;
 
-	key = bytes_make(key.data + told->skipped, key.size - told->skipped);
 	return told->fn.chunk(told->arg, key_take_number(&key), value);
 }
 
@@ -458,16 +434,14 @@ int redis_chunk_read(struct backend *backend, struct backend_snapshot *snapshot,
 	const struct range range = { "range", "^i",	"[Cia]",
 				     "[Cit>", PAGE_BIG, { .ino = ino, .at = first, .to = last } };
 
-	return redis_range(backend, snapshot, &range, tell_chunk, TELL(chunk, 9));
+	return redis_range(backend, snapshot, &range, tell_chunk, TELL(chunk));
 }
 
 static int tell_piece(void *arg, struct bytes key, struct bytes value)
 {
 	const struct told *told = arg;
-	int64_t index;
+	const int64_t index = key_take_number(&key);
 
-	key = bytes_make(key.data + told->skipped, key.size - told->skipped);
-	index = key_take_number(&key);
 	return told->fn.piece(told->arg, index, key_take_number(&key), value);
 }
 
@@ -478,5 +452,5 @@ int redis_piece_read(struct backend *backend, struct backend_snapshot *snapshot,
 				     "[Pias]", "[Pi>",
 				     PAGE_BIG, { .ino = ino, .at = first, .seq = first_seq } };
 
-	return redis_range(backend, snapshot, &range, tell_piece, TELL(piece, 9));
+	return redis_range(backend, snapshot, &range, tell_piece, TELL(piece));
 }

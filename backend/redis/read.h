@@ -50,6 +50,7 @@ struct range {
 	unsigned page;
 	struct backend_op op;
 };
+/* What stands in the key behind the table and the number of a node. */
 typedef int range_fn(void *arg, struct bytes key, struct bytes value);
 int redis_range(struct backend *backend, struct backend_snapshot *snapshot,
 		const struct range *range, range_fn *fn, void *arg);

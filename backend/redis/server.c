@@ -189,10 +189,8 @@ int redis_server_settle(struct redis *store, struct wire *wire, int64_t until,
 			r = redis_error(store, &known);
 	}
 	/* It may have forgotten what it had acknowledged, if that is how it syncs. */
-	if (r == 0 && store->server.run[0]) {
+	if (r == 0 && store->server.run[0])
 		redis_feed_begin(store, n, true);
-		redis_feed_lost(store);
-	}
 	if (r == 0)
 		store->server = *server;
 	return r;

@@ -63,10 +63,6 @@ enum {
 	REDIS_OWN = 256,
 };
 
-struct redis_shas {
-	char sha[REDIS_SCRIPTS][41];
-};
-
 /* A connection, and its lane. */
 struct redis_lane {
 	struct wire *wire;
@@ -94,12 +90,12 @@ struct redis {
 	struct url *url;
 	char *prefix, *ours;
 	char *keys[REDIS_KEYS];
-	char *place;		 /* for sentences */
-	char *owner;		 /* NULL: a guest */
-	struct redis_shas shas;	 /* of the scripts, which each server is sent */
-	_Atomic uint64_t number; /* of the mount or guest; 0: this handle only reads */
-	char born[24];		 /* which store it is, as a mount knows it; or "" */
-	_Atomic bool gone;	 /* it is no longer there */
+	char *place;		      /* for sentences */
+	char *owner;		      /* NULL: a guest */
+	char shas[REDIS_SCRIPTS][41]; /* of the scripts, which each server is sent */
+	_Atomic uint64_t number;      /* of the mount or guest; 0: this handle only reads */
+	char born[24];		      /* which store it is, as a mount knows it; or "" */
+	_Atomic bool gone;	      /* it is no longer there */
 	struct redis_server server;
 
 	struct {
@@ -113,16 +109,14 @@ struct redis {
 		pthread_cond_t moved;
 		_Atomic uint64_t seen;	/* notes so far were read, */
 		_Atomic uint64_t known; /* and so far digested; between the two: waiting */
+		uint64_t heard;		/* and so far they were told to callers that wait */
 		struct feed_notes waiting;
 		bool lost_notes, listed_loss;
 		_Atomic bool alone;
 		bool stirred, waking;
-		bool holds;    /* locks that are not told */
-		bool untold;   /* others do not know what is in use here */
-		bool stale;    /* they take something to be in use that is so no longer */
-		uint64_t lost; /* the number under which this mount was found to have ended */
+		bool untold; /* others do not know what is in use here */
+		bool stale;  /* they take something to be in use that is so no longer */
 		uint64_t settings;
-		int64_t pending; /* changes in the log, when it was last asked */
 		unsigned turns;
 		struct uses uses;
 		struct names sessions; /* of the last list of all keys */
@@ -175,16 +169,16 @@ void redis_give(struct redis *store, struct redis_lane *lane);
  * said to the log, and converted. */
 int redis_send(struct redis *store, struct redis_lane *lane, struct bytes command, int64_t until,
 	       struct reply *ret_reply);
-/* The same on any connection. */
-int redis_ask(struct redis *store, struct bytes command, struct reply *ret_reply);
-int redis_ask_words(struct redis *store, const struct words *words, struct reply *ret_reply);
+/* The same on any connection, of a command whose words are a form's (call.h). */
+int redis_ask(struct redis *store, struct reply *ret_reply, const char *form,
+	      const struct backend_op *op);
 /* Call the script; the answer's first item says how it went. */
 int redis_call(struct redis *store, const struct call *call, struct reply *ret_reply);
 int redis_error(struct redis *store, const struct reply *reply);
 /* A word of the script's, as an error. */
 int redis_status(struct redis *store, const struct reply *reply);
 extern const char *const redis_scripts[REDIS_SCRIPTS];
-int redis_load(struct wire *wire, int64_t until, struct redis_shas *ret_shas);
+int redis_load(struct redis *store, struct wire *wire, int64_t until);
 
 /* server.c */
 

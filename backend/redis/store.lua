@@ -32,27 +32,14 @@ end
 
 -- The map: what it will be, over what there is.
 
-local over, known = {}, {}
+local over = {}
 
 local function find(key)
 	local value = over[key]
 	if value == nil then
-		value = known[key]
-	end
-	if value == nil then
 		value = call('HGET', VALUE, key)
 	end
 	return value
-end
-
--- Look all of these up at once.
-local function look_up(keys)
-	for i = 1, #keys, PART do
-		local part = call('HMGET', VALUE, unpack(keys, i, math.min(i + PART, #keys + 1) - 1))
-		for j = 1, #part do
-			known[keys[i + j - 1]] = part[j]
-		end
-	end
 end
 
 local function put(key, value)
@@ -188,18 +175,12 @@ local function put_node(ino, value)
 	put('N' .. ino, value)
 end
 
-local highest, height = {}, {}
+local highest = {}
 
 -- Numbers as they stand in keys.
 local function raise(what, raw)
-	if not highest[what] then
-		highest[what] = call('HGET', META, what) or number_key(0)
-		height[what] = key_number(highest[what], 1)
-	end
-	local value = key_number(raw, 1)
-	if value > height[what] then
-		highest[what], height[what] = raw, value
-	end
+	local old = highest[what] or call('HGET', META, what) or number_key(0)
+	highest[what] = before(old, raw) and raw or old
 end
 
 -- Rows.  A group is a key of a session: what is there, and what it will be.
@@ -230,13 +211,11 @@ local function group_at(session, key)
 	end
 	group.single, group.list, group.ver = place .. key, place .. key .. ':list', place .. key .. ':ver'
 	group.set, group.member = place .. '_keys', key
-	local colon = string.find(all, ':', 1, true)
-	while colon do
+	for colon in string.gmatch(all, '():') do
 		if colon ~= #session + 1 then
 			group.others[#group.others + 1] = { PREFIX .. sub(all, 1, colon - 1) .. ':_keys',
 				sub(all, colon + 1) }
 		end
-		colon = string.find(all, ':', colon + 1, true)
 	end
 	return group
 end
@@ -266,11 +245,20 @@ local function print_of(group)
 	return group.print
 end
 
+-- Whether a set of keys has one, as a single state or as a list.
+local function has(set, key)
+	return call('SISMEMBER', set, key) == 1 or call('SISMEMBER', set, key .. ':list') == 1
+end
+
+-- As a set has a key of this kind.
+local function member_of(group, kind)
+	return group.member .. (kind == 'l' and ':list' or '')
+end
+
 -- Whether the keys are those of another session, too.
 local function is_ambiguous(group)
 	for _, one in ipairs(group.others) do
-		if call('SISMEMBER', one[1], one[2]) == 1 or
-		   call('SISMEMBER', one[1], one[2] .. ':list') == 1 then
+		if has(one[1], one[2]) then
 			return true
 		end
 	end
@@ -289,26 +277,28 @@ local function look(group)
 		group.kind, group.size = 's', 1
 	end
 	group.ambiguous = is_ambiguous(group) or (group.kind and group.set and
-		not print_of(group) and call('SISMEMBER', group.set,
-		group.member .. (group.kind == 'l' and ':list' or '')) == 0)
+		not print_of(group) and call('SISMEMBER', group.set, member_of(group, group.kind)) == 0)
 	if group.ambiguous then
 		group.kind, group.size = nil, 0
 	end
 end
 
+-- Each item of a list from one on, before another, with its index.
+local function each(list, from, to, fn)
+	for i = from, to - 1, PART do
+		for j, item in ipairs(call('LRANGE', list, i, math.min(i + PART, to) - 1)) do
+			fn(item, i + j - 1)
+		end
+	end
+end
+
 -- The digest of the first items of a list, which each item goes on; and of those before one.
 local function digest_of(list, size, mark)
-	local digest, marked, i = '', mark == 0 and '' or nil, 0
-	while i < size do
-		local part = call('LRANGE', list, i, math.min(i + PART, size) - 1)
-		for j = 1, #part do
-			digest = sha(digest .. part[j])
-			if i + j == mark then
-				marked = digest
-			end
-		end
-		i = i + PART
-	end
+	local digest, marked = '', mark == 0 and '' or nil
+	each(list, 0, size, function(item, i)
+		digest = sha(digest .. item)
+		marked = i + 1 == mark and digest or marked
+	end)
 	return digest, marked
 end
 
@@ -338,8 +328,6 @@ local function compare(group, whole)
 	local old = print_of(group)
 	if not old then
 		return group.kind and { first = 0, added = true }
-	elseif not group.kind then
-		return { first = 0, deleted = 0 }
 	elseif group.kind ~= old.kind then
 		return { first = 0, deleted = 0 }
 	elseif group.kind == 's' then
@@ -356,7 +344,6 @@ local function compare(group, whole)
 		return { first = 0, deleted = 0 }
 	end
 	local digest, marked = digest_of(group.list, group.size, old.size)
-	group.digest = digest
 	if marked ~= old.digest then
 		return { first = 0, deleted = 0 }
 	elseif group.size > old.size then
@@ -426,11 +413,9 @@ local function load(group)
 	if group.kind == 's' then
 		map[0] = call('GET', group.single)
 	else
-		for i = 0, group.size - 1, PART do
-			for j, item in ipairs(call('LRANGE', group.list, i, i + PART - 1)) do
-				map[i + j - 1] = item
-			end
-		end
+		each(group.list, 0, group.size, function(item, i)
+			map[i] = item
+		end)
 	end
 	group.old = {}
 	for i, item in pairs(map) do
@@ -600,19 +585,14 @@ local function store_group(group, n)
 	if not group.changed then
 		return
 	end
-	local was = group.kind
+	local was, items, digest = group.kind, group.items or group.added, ''
 	if group.map and not group.hidden then
 		call('HSET', GATE, 'r' .. group.gate, string.format('%d', n))
 	end
-	local last
 	if not group.map then
 		local old = not group.hidden and print_of(group)
-		push(group.list, group.added, 1)
-		group.digest = old and old.digest or ''
-		for _, item in ipairs(group.added) do
-			group.digest, last = sha(group.digest .. item), item
-		end
-		group.kind, group.size = 'l', group.final
+		push(group.list, items, 1)
+		digest = old and old.digest or ''
 	else
 		if was == 'l' and group.target ~= 'l' then
 			call('DEL', group.list)
@@ -624,28 +604,25 @@ local function store_group(group, n)
 		end
 		if group.target == 'l' then
 			store_list(group)
-			group.digest = ''
-			for _, item in ipairs(group.items) do
-				group.digest, last = sha(group.digest .. item), item
-			end
-		end
-		group.kind, group.size = group.target, group.final
-		if group.target == 's' then
-			store_single(group, was)
 		end
 	end
+	group.kind, group.size = group.target, group.final
 	if group.hidden then
 		return
-	end
-	if group.target ~= 's' then
-		set_print(group, group.digest, last)
+	elseif group.target == 's' then
+		store_single(group, was)
+	else
+		for _, item in ipairs(items) do
+			digest = sha(digest .. item)
+		end
+		set_print(group, digest, items[#items])
 	end
 	if group.member and was ~= group.kind then
 		if was then
-			call('SREM', group.set, group.member .. (was == 'l' and ':list' or ''))
+			call('SREM', group.set, member_of(group, was))
 		end
 		if group.kind then
-			call('SADD', group.set, group.member .. (group.kind == 'l' and ':list' or ''))
+			call('SADD', group.set, member_of(group, group.kind))
 		end
 	end
 	-- A guest is another program for the mounts.
@@ -762,17 +739,6 @@ ops.mounts = function()
 	return ops.all
 end
 
--- Look up the words behind here that are marked by their places: keys, and nodes with the keys in
--- front of them, whose length begins with a zero.
-local function look_up_marked(places)
-	local keys = {}
-	for i = 1, #places, 4 do
-		local word = ARGV[at + 1 + struct.unpack('>I4', places, i)]
-		keys[#keys + 1] = string.byte(word) == 0 and index_of(word) or word
-	end
-	look_up(keys)
-end
-
 local function apply(code)
 	if code == 'a' then
 		-- behind what there is
@@ -831,12 +797,6 @@ local function apply(code)
 		put(arg(), arg())
 	elseif code == 'D' then
 		put(arg(), false)
-	elseif code == 'N' then
-		local key, value = arg(), arg()
-		if find(key) then
-			fail('EEXIST')
-		end
-		put(key, value)
 	elseif code == 'R' then
 		for _, key in ipairs(between(arg(), arg())) do
 			put(key, false)
@@ -1042,20 +1002,14 @@ end
 -- The gates: what was changed behind each, and what was appended.  As long as nobody else is there
 -- this is not noted: who comes begins with all that was done.
 local function read_gates(others)
-	local gates, names = {}, {}
+	local gates = {}
 	for i = 1, number() do
 		local id, uses = arg(), arg()
-		gates[i] = { id = id, uses = uses }
-		for _, letter in ipairs({ 'c', 'a', 'b' }) do
-			names[#names + 1] = letter .. id
+		local gate = { id = id, uses = uses }
+		if others then
+			gate.c, gate.a, gate.b = unpack(call('HMGET', GATE, 'c' .. id, 'a' .. id, 'b' .. id))
 		end
-	end
-	for i = 1, others and #names or 0, 3 * PART do
-		local part = call('HMGET', GATE, unpack(names, i, math.min(i + 3 * PART, #names + 1) - 1))
-		for j = 1, #part, 3 do
-			local gate = gates[(i + j - 2) / 3 + 1]
-			gate.c, gate.a, gate.b = part[j], part[j + 1], part[j + 2]
-		end
+		gates[i] = gate
 	end
 	return gates
 end
@@ -1156,15 +1110,11 @@ local function commit()
 				return { 'ESTALE' }
 			end
 			append_base, moved = g.size - expected, true
-			for i = expected, g.size - 1, PART do
-				local part = call('LRANGE', g.list, i, math.min(i + PART, g.size) - 1)
-				for _, item in ipairs(part) do
-					passed = passed + #item + 1
-				end
-			end
+			each(g.list, expected, g.size, function(item)
+				passed = passed + #item + 1
+			end)
 		end
 	end
-	look_up_marked(arg())
 	for i = 1, total do
 		apply(arg())
 	end
@@ -1191,7 +1141,7 @@ local function commit()
 	for _, later in ipairs(ops.later) do
 		later()
 	end
-	over, known = {}, {}
+	over = {}
 	if shared then
 		leave_notes(n, mount)
 	end
@@ -1214,11 +1164,9 @@ local function tail_of(g, ino)
 		bytes = call('STRLEN', g.single)
 		count, last = 1, bytes
 	else
-		for i = from, g.size - 1, PART do
-			for _, item in ipairs(call('LRANGE', g.list, i, i + PART - 1)) do
-				count, bytes, last = count + 1, bytes + #item, #item
-			end
-		end
+		each(g.list, from, g.size, function(item)
+			count, bytes, last = count + 1, bytes + #item, #item
+		end)
 	end
 	return { mark and sub(mark, 10) or '', index or '', pieces, count, bytes, last, g.size - 1 }
 end
@@ -1395,34 +1343,28 @@ local function answer(what, lenient)
 	elseif what == 'tail' then
 		local g, ino, one = group(), arg(), arg() == '1'
 		return one and document_of(g) or tail_of(g, ino)
-	-- A name in a directory: the id, and the node.
-	elseif what == 'name' then
-		local id = find(arg())
-		local prefix = arg()
-		local entry = id and find(prefix .. id)
-		return entry and { id, find('N' .. in_key(sub(entry, 1, 8))) } or false
-	-- Entries behind one, each with its node.
+	-- A name in a directory: the id, the node, and, if that is wanted, its file.
 	elseif what == 'look' then
-		local id, prefix = find(arg()), arg()
+		local id, prefix, files = find(arg()), arg(), arg() == '1'
 		local entry = id and find(prefix .. id)
 		local value = entry and find('N' .. in_key(sub(entry, 1, 8)))
 		if not value then
 			return false
 		end
+		if not files then
+			return { id, value }
+		end
 		local tail, whole = file_of(value, lenient)
 		return { id, value, tail, whole }
+	-- Entries behind one, each with its node.
 	elseif what == 'list' then
-		local after, to, found, nodes = arg(), arg(), {}, {}
+		local after, to, found = arg(), arg(), {}
 		local keys = call('ZRANGEBYLEX', ORDER, '(' .. after, '(' .. to, 'LIMIT', 0, number())
-		look_up(keys)
-		for i, key in ipairs(keys) do
-			nodes[i] = 'N' .. in_key(sub(find(key), 1, 8))
-		end
-		look_up(nodes)
-		for i, key in ipairs(keys) do
+		for _, key in ipairs(keys) do
+			local entry = find(key)
 			found[#found + 1] = sub(key, 10)
-			found[#found + 1] = find(key)
-			found[#found + 1] = find(nodes[i])
+			found[#found + 1] = entry
+			found[#found + 1] = find('N' .. in_key(sub(entry, 1, 8)))
 		end
 		return found
 	elseif what == 'meta' then
@@ -1614,7 +1556,8 @@ local function beat()
 		lease = math.min(lease, 0)
 	end
 	local one, two = unpack(call('HMGET', META, 'last', 'other'))
-	if newest_of_others(one, two, mount) <= tonumber(known) then
+	local noted = newest_of_others(one, two, mount)
+	if noted <= tonumber(known) then
 		known = string.format('%d', newest)
 	end
 	if lease > -2 then
@@ -1636,7 +1579,7 @@ local function beat()
 	if lease >= 0 and least < math.huge then
 		call('XTRIM', FEED, 'MINID', string.format('%d-0', least + 1))
 	end
-	return { 'OK', call('HGET', META, 'settings') or '0', call('HLEN', CHANGE), list_mounts() }
+	return { 'OK', call('HGET', META, 'settings') or '0', call('HLEN', CHANGE), list_mounts(), noted }
 end
 
 -- Files are in use here, or no longer.
@@ -1649,7 +1592,7 @@ local function use()
 	if on == '1' and known >= 0 and newest_of_others(one, two, mount) > known then
 		return { 'ESTALE' }
 	end
-	for i = at + 1, #ARGV - 2 do
+	for i = at + 1, #ARGV do
 		put(ARGV[i], on == '1' and '')
 	end
 	store_map()
@@ -1683,8 +1626,7 @@ local function is_known(g)
 	elseif g.listed then
 		return call('SISMEMBER', g.listed[1], g.listed[2]) == 1
 	end
-	return call('SISMEMBER', g.set, g.member) == 1 or
-		call('SISMEMBER', g.set, g.member .. ':list') == 1
+	return has(g.set, g.member)
 end
 
 local function compare_group(g, whole)
@@ -1713,10 +1655,9 @@ end
 -- What keys of Redis may be: one key for each colon where a session's id may end.
 local function check()
 	local whole, found = arg() == '1', 0
-	for i = at + 1, #ARGV - 2 do
+	for i = at + 1, #ARGV do
 		local all = sub(ARGV[i], #PREFIX + 1)
-		local colon = string.find(all, ':', 1, true)
-		while colon do
+		for colon in string.gmatch(all, '():') do
 			local key = sub(all, colon + 1)
 			if sub(key, -11) == ':list:_hash' then
 				key = sub(key, 1, -12) .. ':_hash'
@@ -1732,7 +1673,6 @@ local function check()
 			if key then
 				found = found + compare_group(group_at(sub(all, 1, colon - 1), key), whole)
 			end
-			colon = string.find(all, ':', colon + 1, true)
 		end
 	end
 	return found
@@ -1754,8 +1694,7 @@ end
 -- All that is in the sets of some sessions.
 local function members()
 	local found = 0
-	arg()
-	for i = at + 1, #ARGV - 2 do
+	for i = at + 1, #ARGV do
 		found = found + compare_members(ARGV[i])
 	end
 	return found

@@ -3,6 +3,7 @@
 #include <search.h>
 #include <stdlib.h>
 
+#include "backend/redis/mounts.h"
 #include "backend/redis/read.h"
 #include "backend/redis/slots.h"
 #include "backend/redis/watch.h"
@@ -112,41 +113,38 @@ static bool is_own(const struct redis *store, struct bytes key)
 	       store->own[hash % REDIS_OWN].at + QUIET_MS > tick_ms();
 }
 
-/* What has been found changed by a call of the script with these words: how many keys. */
-static int ask_found(struct redis *store, struct words *words)
+/* What has been found changed by a call of the script, which is made if it has more words than
+ * these: how many keys. */
+static int ask_found(struct call *call, size_t words)
 {
 	_cleanup_(reply_done) struct reply reply = { 0 };
-	struct call call = { .store = store, .head = *words };
-	int r = words->count > 2 ? redis_call(store, &call, &reply) : 0;
+	int r = call->requests.count > words ? redis_call(call->store, call, &reply) : 0;
 
-	call_done(&call);
-	*words = (struct words){ 0 };
+	call_done(call);
 	return r < 0 ? r : (int)reply_number(&reply);
 }
 
 int suspects_check(struct suspects *suspects, struct redis *store, int64_t now)
 {
-	struct words quick = { 0 }, whole = { 0 };
+	struct call quick = { .store = store }, whole = { .store = store };
 	size_t kept = 0;
 	int64_t began;
 	int found, changed;
 
-	words_str(&quick, "check");
-	words_str(&quick, "0");
-	words_str(&whole, "check");
-	words_str(&whole, "1");
+	call_words(&quick, "check 0", NULL);
+	call_words(&whole, "check 1", NULL);
 	for (size_t i = 0; i < suspects->count; i++) {
 		struct suspect *suspect = suspects->items[i];
 
 		if (!suspect->due) {
 			if (suspects->quick_until <= now) {
 				if (!is_own(store, suspect->key))
-					words_add(&quick, suspect->key);
+					words_add(&quick.requests, suspect->key);
 				suspect->due = MIN(now + QUIET_MS, suspect->first + LATEST_MS);
 			}
 		} else if (suspect->due <= now && suspects->rest_until <= now &&
-			   whole.count < TOGETHER) {
-			words_add(&whole, suspect->key);
+			   whole.requests.count < TOGETHER) {
+			words_add(&whole.requests, suspect->key);
 			tdelete(suspect, &suspects->by_key, compare);
 			suspect_free(suspect);
 			continue;
@@ -154,11 +152,11 @@ int suspects_check(struct suspects *suspects, struct redis *store, int64_t now)
 		suspects->items[kept++] = suspect;
 	}
 	suspects->count = kept;
-	if (suspects->quick_until <= now && quick.count > 2)
+	if (suspects->quick_until <= now && quick.requests.count > 2)
 		suspects->quick_until = now + PAUSE_MS;
-	found = ask_found(store, &quick);
+	found = ask_found(&quick, 2);
 	began = tick_ms();
-	changed = ask_found(store, &whole);
+	changed = ask_found(&whole, 2);
 	suspects->rest_until = tick_ms() + (tick_ms() - began) * COST;
 	return found < 0 ? found : changed < 0 ? changed : found + changed;
 }
@@ -167,7 +165,7 @@ int suspects_check(struct suspects *suspects, struct redis *store, int64_t now)
 
 struct sweep {
 	struct redis *store;
-	struct words sessions;
+	struct call sessions;
 	int found;
 };
 
@@ -178,14 +176,12 @@ static int sweep_prints(struct sweep *sweep)
 
 	do {
 		_cleanup_(reply_done) struct reply reply = { 0 };
-		struct call call = { .store = sweep->store };
 
-		words_str(&call.head, "prints");
-		words_add(&call.head, buf_bytes(&cursor));
 		if (r == 0)
-			r = sweep->store->watch.stop ? -EINTR :
-						       redis_call(sweep->store, &call, &reply);
-		call_done(&call);
+			r = sweep->store->watch.stop ?
+				    -EINTR :
+				    mounts_call(sweep->store, &reply, "prints $d",
+						OP(.data = buf_bytes(&cursor)));
 		sweep->found += (int)reply_number(reply_at(&reply, 1));
 		buf_clear(&cursor);
 		if (r == 0)
@@ -196,7 +192,7 @@ static int sweep_prints(struct sweep *sweep)
 
 static int sweep_sessions(struct sweep *sweep)
 {
-	int r = sweep->store->watch.stop ? -EINTR : ask_found(sweep->store, &sweep->sessions);
+	int r = sweep->store->watch.stop ? -EINTR : ask_found(&sweep->sessions, 1);
 
 	sweep->found += MAX(r, 0);
 	return MIN(r, 0);
@@ -206,12 +202,10 @@ static int sweep_session(void *arg, struct bytes session)
 {
 	struct sweep *sweep = arg;
 
-	if (!sweep->sessions.count) {
-		words_str(&sweep->sessions, "members");
-		words_str(&sweep->sessions, "");
-	}
-	words_add(&sweep->sessions, session);
-	return sweep->sessions.count < TOGETHER ? 0 : sweep_sessions(sweep);
+	if (!sweep->sessions.requests.count)
+		call_words(&sweep->sessions, "members", NULL);
+	words_add(&sweep->sessions.requests, session);
+	return sweep->sessions.requests.count < TOGETHER ? 0 : sweep_sessions(sweep);
 }
 
 /* Whether the walk over all keys will find those that nobody knows (BACKEND_UNADOPTED). */
@@ -229,7 +223,7 @@ static int is_walked(struct redis *store, bool *ret_walked)
 
 int suspects_sweep(struct redis *store)
 {
-	struct sweep sweep = { .store = store };
+	struct sweep sweep = { .store = store, .sessions.store = store };
 	bool walked = false;
 	int r = sweep_prints(&sweep);
 
@@ -239,6 +233,6 @@ int suspects_sweep(struct redis *store)
 		r = redis_session_names(&store->backend, sweep_session, &sweep);
 	if (r == 0)
 		r = sweep_sessions(&sweep);
-	words_done(&sweep.sessions);
+	call_done(&sweep.sessions);
 	return r < 0 ? r : sweep.found;
 }

@@ -19,16 +19,15 @@ enum {
 	TOLD_MS = 2500,
 	AGAIN_MS = 500,
 	PAUSE_MS = 20,
-	NOTES_MS = 10, /* so often notes are heard, however many are left */
+	NOTES_MS = 10, /* so often others are looked at, however many notes they leave */
 	ANSWER_MS = 10000,
 };
 
 struct watch {
 	struct redis *store;
-	struct wire *feed;	  /* waits for notes */
 	struct wire *asks, *told; /* of tracking */
-	uint64_t n;		  /* notes so far were told, */
-	int64_t ask_at;		  /* and the next are asked for then; 0: they are */
+	bool noted;		  /* some mount has left notes */
+	int64_t looked_at;	  /* when it was last looked whether another one has */
 	int64_t beat_at;	  /* the last one, */
 	int64_t steady;		  /* since when they came in time */
 	int64_t hears_at;	  /* when the server last told of our own key */
@@ -60,7 +59,7 @@ static void untrack(struct watch *watch)
 	wire_free(watch->asks);
 	wire_free(watch->told);
 	watch->asks = watch->told = NULL;
-	watch->sweeps = watch->anew = true;
+	watch->sweeps = watch->anew = watch->noted = true;
 }
 
 static int track(struct watch *watch)
@@ -81,7 +80,8 @@ static int track(struct watch *watch)
 	r = ASK(watch->told, &subscribed, "SUBSCRIBE", "__redis__:invalidate");
 	if (r == 0)
 		r = ASK(watch->asks, &reply, "CLIENT", "TRACKING", "ON", "REDIRECT", number,
-			"BCAST", "PREFIX", store->prefix, "PREFIX", beats);
+			"BCAST", "PREFIX", store->prefix, "PREFIX", beats, "PREFIX",
+			store->keys[9]);
 	watch->hears_at = tick_ms();
 	return r;
 }
@@ -105,7 +105,9 @@ static int hear(struct watch *watch)
 		for (size_t i = 0; r == 0 && i < keys->count; i++) {
 			const struct bytes key = reply_bytes(reply_at(keys, i));
 
-			if (bytes_starts_with(key, bytes_str(store->ours)))
+			if (bytes_equal(key, bytes_str(store->keys[9])))
+				watch->noted = true;
+			else if (bytes_starts_with(key, bytes_str(store->ours)))
 				watch->hears_at = tick_ms();
 			else
 				r = suspects_tell(&watch->suspects, key);
@@ -127,70 +129,6 @@ static int beat_tracking(struct watch *watch)
 	return key ? ASK(watch->asks, &reply, "SET", key, "", "EX", "60") : -ENOMEM;
 }
 
-/* Notes. */
-
-static int ask_notes(struct watch *watch)
-{
-	const char *const texts[] = {
-		"XREAD", "COUNT", "100", "BLOCK", "0", "STREAMS", watch->store->keys[9]
-	};
-	_cleanup_(words_done) struct words words = { 0 };
-	const struct words *const all = &words;
-	_cleanup_(buf_done) struct buf command = { 0 };
-	char last[48];
-	int r;
-
-	watch->ask_at = 0;
-	snprintf(last, sizeof(last), "%llu-18446744073709551615", (unsigned long long)watch->n);
-	for (size_t i = 0; i < ARRAY_SIZE(texts); i++)
-		words_str(&words, texts[i]);
-	words_str(&words, last);
-	r = words_command(&all, 1, &command);
-	return r < 0 ? r : wire_send(watch->feed, buf_bytes(&command), tick_ms() + ANSWER_MS);
-}
-
-static int hear_notes(struct watch *watch)
-{
-	_cleanup_(reply_done) struct reply reply = { 0 };
-	const struct reply *entries;
-	bool others = false;
-	int r = wire_read(watch->feed, tick_ms() + ANSWER_MS, &reply);
-
-	if (r < 0 || reply.type == REPLY_ERROR)
-		return r < 0 ? r : -EACCES;
-	entries = reply_at(reply_at(&reply, 0), 1);
-	for (size_t i = 0; i < entries->count; i++) {
-		const struct reply *entry = reply_at(entries, i);
-		const struct reply *mount = reply_at(reply_at(entry, 1), 1);
-
-		watch->n = (uint64_t)reply_number(reply_at(entry, 0));
-		others |= (uint64_t)reply_number(mount) != watch->store->number;
-	}
-	if (others)
-		stir(watch->store);
-	watch->ask_at = tick_ms() + NOTES_MS;
-	return 0;
-}
-
-static void drop_feed(struct watch *watch)
-{
-	wire_free(watch->feed);
-	watch->feed = NULL;
-	stir(watch->store);
-}
-
-static int connect_feed(struct watch *watch)
-{
-	int r = redis_connect(watch->store, tick_ms() + ANSWER_MS, &watch->feed, NULL);
-
-	watch->n = MIN(watch->n, (uint64_t)watch->store->state.known);
-	if (r == 0)
-		r = ask_notes(watch);
-	if (r < 0)
-		drop_feed(watch);
-	return r;
-}
-
 /* Leases. */
 
 static int beat(struct watch *watch, int64_t now)
@@ -209,14 +147,9 @@ static int beat(struct watch *watch, int64_t now)
 	return redis_tell_uses(store);
 }
 
-/* Connect what is not connected. */
-static void connect_all(struct watch *watch, int64_t now)
+static void connect_both(struct watch *watch, int64_t now)
 {
-	if (now < watch->again_at)
-		return;
-	if (!watch->feed && connect_feed(watch) < 0)
-		watch->again_at = now + AGAIN_MS;
-	if (!watch->told && track(watch) < 0) {
+	if (now >= watch->again_at && !watch->told && track(watch) < 0) {
 		untrack(watch);
 		watch->again_at = now + AGAIN_MS;
 	}
@@ -225,16 +158,10 @@ static void connect_all(struct watch *watch, int64_t now)
 static void compare_all(struct watch *watch)
 {
 	struct redis *store = watch->store;
-	struct call call = { .store = store };
 	_cleanup_(reply_done) struct reply reply = { 0 };
-	int r = 0;
+	int r = watch->anew ? mounts_call(store, &reply, "anew", OP(.ino = 0)) : 0;
 
-	if (watch->anew) {
-		words_str(&call.head, "anew");
-		r = redis_call(store, &call, &reply);
-		call_done(&call);
-		watch->anew = r < 0;
-	}
+	watch->anew = watch->anew && r < 0;
 	if (r == 0)
 		r = suspects_sweep(store);
 	watch->sweeps = r < 0;
@@ -254,6 +181,13 @@ static void pass(struct watch *watch, int64_t now)
 		if (watch->asks && tracks && !watch->store->gone && beat_tracking(watch) < 0)
 			untrack(watch);
 	}
+	if (watch->noted && watch->told && now >= watch->looked_at + NOTES_MS) {
+		watch->noted = false;
+		watch->looked_at = now;
+		redis_look(watch->store);
+		if (!watch->store->number)
+			stir(watch->store);
+	}
 	if (watch->told && watch->sweeps && tracks)
 		compare_all(watch);
 	if (suspects_due(&watch->suspects) <= tick_ms() && tracks) {
@@ -272,10 +206,10 @@ static void *run(void *arg)
 {
 	struct redis *store = arg;
 	struct watch watch = { .store = store,
-			       .n = store->state.seen,
 			       .beat_at = tick_ms(),
 			       .steady = tick_ms(),
-			       .sweeps = store->watch.first };
+			       .sweeps = store->watch.first,
+			       .noted = true };
 	uint64_t count;
 
 	while (!store->watch.stop) {
@@ -283,27 +217,21 @@ static void *run(void *arg)
 		int64_t next = MIN(watch.beat_at + BEAT_MS, suspects_due(&watch.suspects));
 		struct pollfd fds[3] = { { .fd = store->watch.wake, .events = POLLIN } };
 
-		connect_all(&watch, now);
-		if (!watch.feed || !watch.told)
+		connect_both(&watch, now);
+		if (!watch.told)
 			next = MIN(next, MAX(watch.again_at, now + PAUSE_MS));
-		if (watch.feed && watch.ask_at)
-			next = MIN(next, watch.ask_at);
-		fds[1] = (struct pollfd){ watch.feed ? wire_fd(watch.feed) : -1, POLLIN, 0 };
+		else if (watch.noted)
+			next = MIN(next, watch.looked_at + NOTES_MS);
+		fds[1] = (struct pollfd){ watch.asks ? wire_fd(watch.asks) : -1, POLLRDHUP, 0 };
 		fds[2] = (struct pollfd){ watch.told ? wire_fd(watch.told) : -1, POLLIN, 0 };
 		if (poll(fds, ARRAY_SIZE(fds), (int)MAX(next - tick_ms(), 0)) > 0) {
 			if (fds[0].revents && read(store->watch.wake, &count, sizeof(count)) < 0)
 				break;
-			if (fds[1].revents && hear_notes(&watch) < 0)
-				drop_feed(&watch);
-			if (fds[2].revents && hear(&watch) < 0)
+			if (fds[1].revents || (fds[2].revents && hear(&watch) < 0))
 				untrack(&watch);
 		}
-		if (watch.feed && watch.ask_at && watch.ask_at <= tick_ms() &&
-		    ask_notes(&watch) < 0)
-			drop_feed(&watch);
 		pass(&watch, tick_ms());
 	}
-	wire_free(watch.feed);
 	wire_free(watch.asks);
 	wire_free(watch.told);
 	suspects_done(&watch.suspects);

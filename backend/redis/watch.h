@@ -3,8 +3,9 @@
 #define BACKEND_REDIS_WATCH_H
 
 /*
- * A thread that says that this mount lives, and hears of what others do: of mounts by the stream
- * of their notes, of other programs by the server's tracking of keys.
+ * A thread that says that this mount lives, and hears by the server's tracking of keys of what
+ * others do: of mounts since they write to the stream of notes, upon which it is looked whether
+ * one of them was another's, of other programs since they write the keys of sessions.
  *
  * Tracking takes two connections: one that has asked for it and one that is told.  The loss of
  * either is silent, so the first also writes a key of ours now and then, of which the second must

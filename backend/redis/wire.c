@@ -29,9 +29,8 @@ enum {
 
 struct wire {
 	int fd;
-	SSL_CTX *context;
 	BIO_METHOD *method;
-	SSL *ssl;
+	BIO *bio; /* of the socket, or of TLS over it */
 	struct buf in;
 	size_t at; /* so far it was taken */
 };
@@ -40,9 +39,8 @@ void wire_free(struct wire *wire)
 {
 	if (!wire)
 		return;
-	SSL_free(wire->ssl);
+	BIO_free_all(wire->bio);
 	BIO_meth_free(wire->method);
-	SSL_CTX_free(wire->context);
 	if (wire->fd >= 0)
 		close(wire->fd);
 	buf_done(&wire->in);
@@ -61,7 +59,7 @@ int wire_fd(const struct wire *wire)
 
 bool wire_has(const struct wire *wire)
 {
-	return wire->at < wire->in.size || (wire->ssl && SSL_pending(wire->ssl) > 0);
+	return wire->at < wire->in.size || BIO_pending(wire->bio) > 0;
 }
 
 static int wire_wait(const struct wire *wire, short events, int64_t until)
@@ -73,35 +71,23 @@ static int wire_wait(const struct wire *wire, short events, int64_t until)
 	return r > 0 || (r < 0 && errno == EINTR) ? 0 : -ENOTCONN;
 }
 
-/* What TLS wants before it goes on. */
-static int wire_wait_tls(const struct wire *wire, int result, int64_t until)
+/* For what it wants before it goes on. */
+static int wire_wait_again(const struct wire *wire, int64_t until)
 {
-	switch (SSL_get_error(wire->ssl, result)) {
-	case SSL_ERROR_WANT_READ:
-		return wire_wait(wire, POLLIN, until);
-	case SSL_ERROR_WANT_WRITE:
-		return wire_wait(wire, POLLOUT, until);
-	default:
-		return -ENOTCONN;
-	}
+	return !BIO_should_retry(wire->bio) ?
+		       -ENOTCONN :
+		       wire_wait(wire, BIO_should_write(wire->bio) ? POLLOUT : POLLIN, until);
 }
 
 /* Some bytes, at least one. */
 static ssize_t wire_some(struct wire *wire, char *data, size_t size, int64_t until)
 {
 	for (;;) {
-		int r = wire->ssl ? SSL_read(wire->ssl, data, (int)size) :
-				    (int)recv(wire->fd, data, size, 0);
+		int r = BIO_read(wire->bio, data, (int)size);
 
-		if (r > 0)
-			return r;
-		if (wire->ssl)
-			r = wire_wait_tls(wire, r, until);
-		else if (r < 0 && (errno == EAGAIN || errno == EINTR))
-			r = wire_wait(wire, POLLIN, until);
-		else
-			return -ENOTCONN;
-		if (r < 0)
+		if (r <= 0)
+			r = wire_wait_again(wire, until);
+		if (r != 0)
 			return r;
 	}
 }
@@ -109,22 +95,13 @@ static ssize_t wire_some(struct wire *wire, char *data, size_t size, int64_t unt
 int wire_send(struct wire *wire, struct bytes bytes, int64_t until)
 {
 	while (bytes.size) {
-		int size = (int)MIN(bytes.size, (size_t)1 << 30);
-		int r = wire->ssl ? SSL_write(wire->ssl, bytes.data, size) :
-				    (int)send(wire->fd, bytes.data, (size_t)size, MSG_NOSIGNAL);
+		int r = BIO_write(wire->bio, bytes.data, (int)MIN(bytes.size, (size_t)1 << 30));
 
-		if (r > 0) {
-			bytes = bytes_make(bytes.data + r, bytes.size - (size_t)r);
-			continue;
-		}
-		if (wire->ssl)
-			r = wire_wait_tls(wire, r, until);
-		else if (errno == EAGAIN || errno == EINTR)
-			r = wire_wait(wire, POLLOUT, until);
-		else
-			r = -ENOTCONN;
+		if (r <= 0)
+			r = wire_wait_again(wire, until);
 		if (r < 0)
 			return r;
+		bytes = bytes_make(bytes.data + r, bytes.size - (size_t)r);
 	}
 	return 0;
 }
@@ -159,15 +136,6 @@ void words_done(struct words *words)
 {
 	buf_done(&words->buf);
 	*words = (struct words){ 0 };
-}
-
-void words_join(struct words *words, const struct words *more)
-{
-	if (words->error == 0)
-		words->error = more->error < 0 ?
-				       more->error :
-				       buf_append_bytes(&words->buf, buf_bytes(&more->buf));
-	words->count += more->count;
 }
 
 int words_command(const struct words *const *all, size_t count, struct buf *buf)
@@ -344,26 +312,22 @@ int wire_read(struct wire *wire, int64_t until, struct reply *ret_reply)
 	return r == -EPROTO ? -ENOTCONN : r;
 }
 
-int wire_ask(struct wire *wire, const struct words *words, int64_t until, struct reply *ret_reply)
-{
-	_cleanup_(buf_done) struct buf command = { 0 };
-	int r = words_command(&words, 1, &command);
-
-	if (r == 0)
-		r = wire_send(wire, buf_bytes(&command), until);
-	return r < 0 ? r : wire_read(wire, until, ret_reply);
-}
-
 int wire_ask_str(struct wire *wire, int64_t until, struct reply *ret_reply, ...)
 {
 	_cleanup_(words_done) struct words words = { 0 };
+	_cleanup_(buf_done) struct buf command = { 0 };
+	const struct words *const all = &words;
 	va_list list;
+	int r;
 
 	va_start(list, ret_reply);
 	for (const char *word; (word = va_arg(list, const char *));)
 		words_str(&words, word);
 	va_end(list);
-	return wire_ask(wire, &words, until, ret_reply);
+	r = words_command(&all, 1, &command);
+	if (r == 0)
+		r = wire_send(wire, buf_bytes(&command), until);
+	return r < 0 ? r : wire_read(wire, until, ret_reply);
 }
 
 /* Connecting. */
@@ -428,23 +392,26 @@ static bool is_address(const char *host)
 	return inet_pton(AF_INET, host, &address) == 1 || inet_pton(AF_INET6, host, &address) == 1;
 }
 
-static int tls_make(struct wire *wire, const struct url *url)
+static int tls_make(const struct url *url, SSL_CTX **ret_context, char **ret_why)
 {
-	wire->context = SSL_CTX_new(TLS_client_method());
-	if (!wire->context)
-		return -ENOMEM;
-	SSL_CTX_set_min_proto_version(wire->context, TLS1_2_VERSION);
-	if (url->tls != URL_TLS_VERIFY)
-		return 0;
-	SSL_CTX_set_verify(wire->context, SSL_VERIFY_PEER, NULL);
-	return (url->ca ? SSL_CTX_load_verify_locations(wire->context, url->ca, NULL) :
-			  SSL_CTX_set_default_verify_paths(wire->context)) == 1 ?
-		       0 :
-		       -EKEYREJECTED;
+	SSL_CTX *context = SSL_CTX_new(TLS_client_method());
+	bool made = context;
+
+	if (made)
+		SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION);
+	if (made && url->tls == URL_TLS_VERIFY) {
+		SSL_CTX_set_verify(context, SSL_VERIFY_PEER, NULL);
+		made = (url->ca ? SSL_CTX_load_verify_locations(context, url->ca, NULL) :
+				  SSL_CTX_set_default_verify_paths(context)) == 1;
+	}
+	*ret_context = context;
+	return made ? 0 :
+		      str_explain(ret_why, -EKEYREJECTED, "cannot use the certificates in %s",
+				  url->ca ? url->ca : "the system's folder");
 }
 
 /* OpenSSL's own way to write to a socket raises SIGPIPE when the server has gone. */
-static int tls_write(BIO *bio, const char *data, int size)
+static int socket_write(BIO *bio, const char *data, int size)
 {
 	int r = (int)send((int)BIO_get_fd(bio, NULL), data, (size_t)size, MSG_NOSIGNAL);
 
@@ -454,59 +421,54 @@ static int tls_write(BIO *bio, const char *data, int size)
 	return r;
 }
 
-static int tls_attach(struct wire *wire)
+static int socket_attach(struct wire *wire)
 {
 	const BIO_METHOD *plain = BIO_s_socket();
-	BIO *bio;
 
 	wire->method = BIO_meth_new(BIO_TYPE_SOCKET, "socket");
 	if (!wire->method)
 		return -ENOMEM;
-	BIO_meth_set_write(wire->method, tls_write);
+	BIO_meth_set_write(wire->method, socket_write);
 	BIO_meth_set_read(wire->method, BIO_meth_get_read(plain));
 	BIO_meth_set_ctrl(wire->method, BIO_meth_get_ctrl(plain));
 	BIO_meth_set_create(wire->method, BIO_meth_get_create(plain));
 	BIO_meth_set_destroy(wire->method, BIO_meth_get_destroy(plain));
-	bio = BIO_new(wire->method);
-	if (!bio)
+	wire->bio = BIO_new(wire->method);
+	if (!wire->bio)
 		return -ENOMEM;
-	BIO_set_fd(bio, wire->fd, BIO_NOCLOSE);
-	SSL_set_bio(wire->ssl, bio, bio);
+	BIO_set_fd(wire->bio, wire->fd, BIO_NOCLOSE);
 	return 0;
 }
 
 static int tls_begin(struct wire *wire, const struct url *url, const char *host, int64_t until,
 		     char **ret_why)
 {
-	int r = tls_make(wire, url);
+	SSL_CTX *context;
+	SSL *ssl = NULL;
+	int r = tls_make(url, &context, ret_why);
+	BIO *over = r == 0 ? BIO_new_ssl(context, 1) : NULL;
 
-	if (r == 0 && !(wire->ssl = SSL_new(wire->context)))
-		r = -ENOMEM;
-	if (r < 0)
-		return str_explain(ret_why, r, "cannot use the certificates in %s",
-				   url->ca ? url->ca : "the system's folder");
-	SSL_set_mode(wire->ssl,
-		     SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+	SSL_CTX_free(context);
+	if (!over)
+		return r < 0 ? r : -ENOMEM;
+	wire->bio = BIO_push(over, wire->bio);
+	BIO_get_ssl(over, &ssl);
+	SSL_set_mode(ssl, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
 	if (url->tls == URL_TLS_VERIFY &&
-	    (is_address(host) ? X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(wire->ssl), host) :
-				SSL_set1_host(wire->ssl, host)) != 1)
+	    (is_address(host) ? X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), host) :
+				SSL_set1_host(ssl, host)) != 1)
 		return -ENOMEM;
 	if (!is_address(host))
-		SSL_set_tlsext_host_name(wire->ssl, host);
-	r = tls_attach(wire);
-	if (r < 0)
-		return r;
+		SSL_set_tlsext_host_name(ssl, host);
 	while (r == 0) {
-		int done = SSL_connect(wire->ssl);
-
-		if (done == 1)
+		if (BIO_do_handshake(over) == 1)
 			return 0;
-		r = wire_wait_tls(wire, done, until);
+		r = wire_wait_again(wire, until);
 	}
-	if (SSL_get_verify_result(wire->ssl) != X509_V_OK)
+	if (SSL_get_verify_result(ssl) != X509_V_OK)
 		return str_explain(ret_why, -EKEYREJECTED,
 				   "the certificate of %s is not trusted: %s", host,
-				   X509_verify_cert_error_string(SSL_get_verify_result(wire->ssl)));
+				   X509_verify_cert_error_string(SSL_get_verify_result(ssl)));
 	return str_explain(ret_why, -EPROTO,
 			   "%s does not speak TLS: write tls=off for a server without", host);
 }
@@ -527,7 +489,8 @@ int wire_open(const struct url *url, const char *host, unsigned port, int64_t un
 				   url->socket ? url->socket :
 						 "the server's socket",
 				   strerror(-r));
-	if (host && url->tls != URL_TLS_OFF)
+	r = socket_attach(wire);
+	if (r == 0 && host && url->tls != URL_TLS_OFF)
 		r = tls_begin(wire, url, host, until, ret_why);
 	if (r == 0)
 		*ret_wire = steal_ptr(wire);
@@ -536,14 +499,9 @@ int wire_open(const struct url *url, const char *host, unsigned port, int64_t un
 
 int wire_prepare(const struct url *url, char **ret_why)
 {
-	struct wire wire = { .fd = -1 };
-	int r = 0;
+	SSL_CTX *context = NULL;
+	int r = url->tls == URL_TLS_OFF ? 0 : tls_make(url, &context, ret_why);
 
-	if (url->tls != URL_TLS_OFF)
-		r = tls_make(&wire, url);
-	SSL_CTX_free(wire.context);
-	if (r < 0)
-		return str_explain(ret_why, r, "cannot use the certificates in %s",
-				   url->ca ? url->ca : "the system's folder");
-	return 0;
+	SSL_CTX_free(context);
+	return r;
 }

@@ -49,14 +49,11 @@ int wire_read(struct wire *wire, int64_t until, struct reply *ret_reply);
 
 /* Several that stand behind each other are a whole command. */
 int words_command(const struct words *const *all, size_t count, struct buf *buf);
-/* Words that stand behind others. */
-void words_join(struct words *words, const struct words *more);
 void words_add(struct words *words, struct bytes word);
 void words_str(struct words *words, const char *word);
 void words_number(struct words *words, int64_t number);
 void words_done(struct words *words);
-int wire_ask(struct wire *wire, const struct words *words, int64_t until, struct reply *ret_reply);
-/* The same of texts, up to NULL. */
+/* A command of texts, up to NULL. */
 int wire_ask_str(struct wire *wire, int64_t until, struct reply *ret_reply, ...)
 	__attribute__((sentinel));
 

@@ -36,21 +36,17 @@ static void parse(struct url *url)
 static int64_t server_runs(const char *script)
 {
 	_cleanup_(url_done) struct url url = { 0 };
-	struct words words = { 0 };
 	struct reply reply = { 0 };
 	struct wire *wire;
 	int64_t number;
 
 	parse(&url);
 	cr_assert_eq(wire_open(&url, NULL, 0, tick_ms() + ANSWER_MS, &wire, NULL), 0);
-	words_str(&words, "EVAL");
-	words_str(&words, script);
-	words_str(&words, "0");
-	words_str(&words, url.prefix);
-	cr_assert_eq(wire_ask(wire, &words, tick_ms() + ANSWER_MS, &reply), 0);
+	cr_assert_eq(wire_ask_str(wire, tick_ms() + ANSWER_MS, &reply, "EVAL", script, "0",
+				  url.prefix, NULL),
+		     0);
 	cr_assert_neq(reply.type, REPLY_ERROR, "%s", reply.text.data);
 	number = reply_number(&reply);
-	words_done(&words);
 	reply_done(&reply);
 	wire_free(wire);
 	return number;
