@@ -8,8 +8,8 @@
  *	which store, name, words of its own, groups, how many requests, words in front of these,
  *	requests
  *
- * Groups are keys of sessions.  Of the script for mounts a call has one request, whose first word is
- * the name, and nothing else.
+ * Groups are keys of sessions.  Of the script for mounts a call has one request, whose first word
+ * is the name, and nothing else.
  *
  * A request is written as a form, whose words are filled from the fields of an operation:
  *

@@ -6,8 +6,10 @@
 #include "backend/redis/slots.h"
 #include "backend/base/cleanup.h"
 
-/* One: its name, which is as KEY_ROW, stamp, first, deleted or "-", whether rows were rewritten, end, and whether it was
- * set apart. */
+/*
+ * One: its name, which is as KEY_ROW, stamp, first, deleted or "-", whether rows were rewritten, end,
+ * and whether it was set apart.
+ */
 static int hand_change(const struct reply *logged, backend_change_fn *fn, void *arg)
 {
 	_cleanup_(buf_done) struct buf session = { 0 }, key = { 0 };
