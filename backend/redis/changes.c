@@ -7,8 +7,8 @@
 #include "backend/base/cleanup.h"
 
 /*
- * One: its name, which is as KEY_ROW, stamp, first, deleted or "-", whether rows were rewritten, end,
- * and whether it was set apart.
+ * One: its name, which is as KEY_ROW, stamp, first, deleted or "-", whether rows were rewritten,
+ * end, and whether it was set apart.
  */
 static int hand_change(const struct reply *logged, backend_change_fn *fn, void *arg)
 {
