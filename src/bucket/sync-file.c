@@ -13,7 +13,6 @@
 #include "src/exchange/import.h"
 
 enum {
-	BLOCK = 256 << 10,
 	DENIED_MOST = S3_LANES, /* objects that may not be read, before nothing is asked any more */
 };
 #define PART_LATEST INT64_C(9999999999999) /* of 13 digits */
@@ -34,8 +33,8 @@ int task_read(struct task *task)
 		*task->stamp = '\0';
 		return r == -ENOENT ? 0 : r;
 	}
-	/* A small file is not to take a whole block. */
-	r = access_file_fill(file, (size_t)MIN(task->need + 1, BLOCK), &task->local);
+	/* A small file is not to take a whole block.  It may have grown. */
+	r = access_file_fill(file, (size_t)MIN(task->need, S3_LIMIT) + 1, &task->local);
 	return r < 0 || task->local.size <= task->need ?
 		       r :
 		       access_file_fill(file, S3_LIMIT + 1, &task->local);
