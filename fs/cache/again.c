@@ -98,7 +98,7 @@ bool again_looks(struct tree *tree, pid_t pid)
 	return again_get(tree, pid, &again) && again.nodeid >> WINDOW_BIT & 1;
 }
 
-bool again_comes(struct tree *tree, pid_t pid, uint64_t nodeid)
+bool tree_opens_again(struct tree *tree, pid_t pid, uint64_t nodeid)
 {
 	struct retrying again;
 
@@ -121,14 +121,6 @@ bool again_asks(struct tree *tree, pid_t pid, uint64_t nodeid)
 	return comes;
 }
 
-bool tree_opens_again(struct tree *tree, pid_t pid, uint64_t nodeid)
-{
-	struct retrying again;
-
-	return again_comes(tree, pid, nodeid) ||
-	       (again_get(tree, pid, &again) && again.nodeid == nodeid && again.kind != FACE_ASKS);
-}
-
 void again_led(struct tree *tree, pid_t pid, uint64_t nodeid)
 {
 	struct retrying *again;
@@ -143,6 +135,16 @@ void again_led(struct tree *tree, pid_t pid, uint64_t nodeid)
 		again->found = nodeid;
 		again->asked = false;
 	}
+}
+
+void again_lost(struct tree *tree, pid_t pid, uint64_t nodeid)
+{
+	struct retrying *again;
+	WITH_MUTEX(&tree->table_lock);
+
+	again = again_find(tree, pid);
+	if (again && again->found == nodeid)
+		again->found = NOTHING;
 }
 
 void tree_found(struct tree *tree, pid_t pid, const struct inode *inode)

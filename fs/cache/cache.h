@@ -47,12 +47,14 @@
  *   thread.  That thread is led: the lookup gives it a free face, which is reserved for it.  The
  *   kernel tries only twice, so a thread does not get ESTALE twice (tree.cache.again): if the name
  *   leads to another file by then, a face of that is reserved instead, and if its bytes are gone by
- *   then, what the name leads to is opened in its place.  A thread that finds no name gives up, and
- *   its next open is a first try again.  A thread that comes to the same face again without having
- *   looked up was not led by a name: it opens an open file, through /proc/self/fd, and joins the
- *   writing of that face, if there is one.  A thread of another pid namespace cannot be seen and is
- *   served where it comes; so each of its lookups gets a face of its own, and the kernel does not
- *   cache such a name.
+ *   then, what the name leads to is opened in its place.  A second try always opens what the thread
+ *   has looked up last.  If it comes elsewhere, or there after the kernel has forgotten that face,
+ *   its second try has ended without an open (it found no name), and it is led by what another
+ *   thread has looked up: that is a first try again.  A thread that comes to the same face again
+ *   without having looked up was not led by a name: it opens an open file, through /proc/self/fd,
+ *   and joins the writing of that face, if there is one.  A thread of another pid namespace cannot
+ *   be seen and is served where it comes; so each of its lookups gets a face of its own, and the
+ *   kernel does not cache such a name.
  *
  * Sizes
  *
@@ -121,6 +123,8 @@ void faces_ask(struct tree *tree, struct inode *inode);
 bool inode_is_pinned(const struct inode *inode);
 /* Whether the kernel does not know the face. */
 bool face_is_fresh(const struct face *face);
+/* The kernel may have forgotten it: then no thread is on its way there any more. */
+void face_forgotten(struct tree *tree, struct inode *inode, const struct face *face);
 /* The kernel is about to get an answer with the face and its attributes (inode_hold()). */
 void face_answers(struct face *face);
 /* The answer to a create had this size. */
@@ -137,12 +141,10 @@ bool face_for_truncate(struct tree *tree, struct inode *inode, unsigned number, 
 /* again.c; no lock is needed.  Note that a thread gets ESTALE; and that its next try has ended. */
 void again_add(struct tree *tree, pid_t pid, enum face_kind kind, uint64_t nodeid);
 void again_end(struct tree *tree, pid_t pid);
-/* A name leads a thread to a nodeid. */
+/* A name leads a thread to a nodeid; and the kernel has forgotten that before the thread came. */
 void again_led(struct tree *tree, pid_t pid, uint64_t nodeid);
-/* Whether this is the second try of a thread: it comes to the nodeid that the name has led it to
- * since, or without a look-up to the same. */
-bool again_comes(struct tree *tree, pid_t pid, uint64_t nodeid);
-/* The same, to ask for attributes, which a try does once behind its look-up. */
+void again_lost(struct tree *tree, pid_t pid, uint64_t nodeid);
+/* As tree_opens_again(), to ask for attributes, which a try does once behind its look-up. */
 bool again_asks(struct tree *tree, pid_t pid, uint64_t nodeid);
 /* Whether a thread got ESTALE for just this nodeid and has looked up nothing since: a name did not
  * lead it there. */

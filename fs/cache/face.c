@@ -236,6 +236,23 @@ static bool led_add(struct inode *inode, struct face *face, enum face_kind kind,
 	return true;
 }
 
+void face_forgotten(struct tree *tree, struct inode *inode, const struct face *face)
+{
+	WITH_READ_LOCK(tree);
+	WITH_INODE_LOCK(inode);
+
+	if (!face_is_fresh(face))
+		return;
+	for (struct led **link = &inode->led; *link;) {
+		if ((*link)->face != face) {
+			link = &(*link)->next;
+			continue;
+		}
+		again_lost(tree, (*link)->pid, inode_nodeid(inode, face->number));
+		led_end(link);
+	}
+}
+
 /* Reserve a free face for a thread; NULL when there is none. */
 static struct face *face_lead(struct tree *tree, struct inode *inode, enum face_kind kind,
 			      pid_t pid)
@@ -338,7 +355,8 @@ struct face *face_for_lookup(struct tree *tree, struct inode *inode, pid_t pid)
 	    again_get(tree, pid, &again))
 		led_add(inode, face, again.kind, pid);
 	face->promised = !pid && !face_is_plain(inode, face);
-	if (!S_ISDIR(inode->node.mode))
+	/* Nothing else is opened: a link may lead on to an open file. */
+	if (S_ISREG(inode->node.mode))
 		again_led(tree, pid, inode_nodeid(inode, face->number));
 	inode->lookup = inode->led_to = face->number;
 	/* A file that was saved in place will soon be saved again.  For a while the kernel must not
@@ -372,7 +390,7 @@ bool tree_was_left(struct tree *tree, struct inode *inode, uint64_t nodeid, int 
 		left = face_was_left(inode, inode_face(inode, nodeid_face(nodeid)));
 	}
 	/* We could not recognise the second try of a thread that we cannot see. */
-	if (!left || !pid || again_comes(tree, pid, nodeid) ||
+	if (!left || !pid || tree_opens_again(tree, pid, nodeid) ||
 	    (flags & O_PATH && has_descriptor(tree, nodeid, pid)))
 		return false;
 	again_add(tree, pid, kind, nodeid);

@@ -2,7 +2,7 @@
 
 /* What the kernel holds of the faces of a file. */
 
-#include "fs/cache/cache.h"
+#include "fs/cache/state.h"
 #include "fs/inode/inodes.h"
 
 void inode_hold(struct inode *inode, uint64_t nodeid)
@@ -22,7 +22,11 @@ void inode_let_go(struct inode *inode, uint64_t nodeid)
 
 void tree_forget(struct tree *tree, struct inode *inode, uint64_t nodeid, uint64_t count)
 {
-	inode_face(inode, nodeid_face(nodeid))->lookups -= count;
+	struct face *face = inode_face(inode, nodeid_face(nodeid));
+
+	face->lookups -= count;
+	if (!face->lookups && tree->cache->again_count)
+		face_forgotten(tree, inode, face);
 	inode_forget(tree, inode, count);
 }
 

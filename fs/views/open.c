@@ -66,7 +66,7 @@ static int reading_alone(struct tree *tree, struct inode *inode, pid_t pid)
 	pthread_mutex_lock(&window->lock);
 	open = window->open;
 	pthread_mutex_unlock(&window->lock);
-	return open && !again_comes(tree, pid, inode->ino) ? -ESTALE : 0;
+	return open && !tree_opens_again(tree, pid, inode->ino) ? -ESTALE : 0;
 }
 
 /* 1: the list is of another version than the question says (if=). */

@@ -280,6 +280,86 @@ EveryStore(again, a_face_to_which_a_thread_was_not_led_is_not_opened_in_place_of
 	forget_name();
 }
 
+static uint64_t size_shown(void)
+{
+	struct stat st;
+	bool own;
+
+	cr_assert_eq(tree_stat_face(world_tree, tree_inode(world_tree, nodeid), nodeid_face(nodeid),
+				    opener, &st, &own),
+		     0);
+	return (uint64_t)st.st_size;
+}
+
+static void look_up_in_vain(void)
+{
+	cr_assert_eq(renamed(path, "s/away", 0), 0);
+	tree_found(world_tree, opener, NULL);
+	cr_assert_eq(renamed("s/away", path, 0), 0);
+}
+
+/* The second try has ended without an open: the name was gone, or the user may not open the file.
+ * Then the thread comes to the same face, since another thread has looked the name up. */
+EveryStore(again, a_writers_face_is_no_readers_because_it_came_there_before)
+{
+	struct open_file *file;
+
+	for (int gone = 0; gone <= 1; gone++) {
+		uint64_t writers;
+
+		begin(1);
+		save(path, "[1].");
+		look_up();
+		writers = nodeid;
+		do_begin_or_end();
+		open_it(O_RDONLY);
+		cr_assert_eq(error, -ESTALE);
+		if (gone) {
+			look_up_in_vain();
+		} else {
+			look_up();
+			forget_name();
+		}
+		nodeid = writers;
+		open_it(O_RDONLY);
+		cr_assert_eq(error, -ESTALE, "gone %d", gone);
+		forget_name();
+		look_up();
+		open_it(O_RDONLY);
+		cr_assert_eq(error, 0, "gone %d", gone);
+		file = request_file(&opened);
+		cr_expect_eq(size_shown(), 4, "gone %d", gone);
+		cr_expect_str_eq(read_by(file->handle), "[1].");
+		handle_free(world_tree, open_file_free(&session, file));
+		do_begin_or_end();
+		forget_name();
+	}
+}
+
+/* The kernel gives up what it was told, and goes on with what it has told another thread. */
+EveryStore(again, a_face_that_the_kernel_has_forgotten_is_not_the_one_a_thread_was_led_to)
+{
+	struct handle *other;
+
+	begin(1);
+	save(path, next_version());
+	look_up();
+	do_begin_or_end();
+	open_it(O_RDONLY);
+	cr_assert_eq(error, -ESTALE);
+	do_replace();
+	forget_name();
+	look_up();
+	forget_name();
+	other = open_at(path, O_WRONLY | O_TRUNC);
+	cr_assert_eq(handle_nodeid(other), nodeid);
+	write_at(other, 0, BYTES("[]"));
+	open_it(O_RDONLY);
+	cr_expect_eq(error, -ESTALE);
+	close_handle(other);
+	do_begin_or_end();
+}
+
 /* Twice the file is replaced between the look-up and the open. */
 static void open_what_is_replaced(pid_t pid)
 {
