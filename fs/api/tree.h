@@ -156,8 +156,8 @@ int tree_find(struct tree *tree, uint64_t nodeid, struct inode **ret_inode);
 int tree_find_parent(struct tree *tree, uint64_t nodeid, struct inode **ret_inode);
 /* What the last name of a file leads to now.  -ESTALE: that name is not known. */
 int tree_find_again(struct tree *tree, struct inode *inode, struct inode **ret_inode);
-/* Whether this is the second try of a thread that got ESTALE: it comes to the nodeid that a name has
- * led it to since, or without a look-up to the same.  If it comes elsewhere, the second try has
+/* Whether this is the second try of a thread that got ESTALE: it comes to the nodeid that a name
+ * has led it to since, or without a look-up to the same.  If it comes elsewhere, the second try has
  * ended without an open (the name was gone), and this is a first one. */
 bool tree_opens_again(struct tree *tree, pid_t pid, uint64_t nodeid);
 /* A file of the type and permissions in mode; target is a symbolic link's, otherwise empty.

@@ -99,6 +99,15 @@ int version_take(struct view *view, struct inode *inode, struct version **ret_ve
 bool versions_apply(struct notes *notes, struct inode *inode, const struct writing *saver,
 		    struct version *version);
 
+/* An answer had the attributes of an old face.  A descriptor that has read all, and then asks again
+ * and again, follows the new content, too: tail(1) reads only after it sees another size.  Only
+ * questions of the thread that was the last to read by it count: other threads ask for descriptors
+ * of their own, or by the name, which led there a moment ago. */
+void face_asked(const struct inode *inode, const struct face *face, pid_t pid);
+/* Renew an old face that readers do not need any more. */
+void face_unless_needed(struct notes *notes, struct tree *tree, struct inode *inode,
+			struct face *face);
+
 /* An unknown thread. */
 enum { NOBODY = -1 };
 
@@ -176,14 +185,6 @@ void face_settle(struct notes *notes, struct tree *tree, struct inode *inode,
  * end by direct reads and has read again since follows the new content; so does one that got a
  * lock. */
 bool face_is_needed(const struct inode *inode, const struct face *face);
-/* An answer had the attributes of an old face.  A descriptor that has read all, and then asks again
- * and again, follows the new content, too: tail(1) reads only after it sees another size.  Only
- * questions of the thread that was the last to read by it count: other threads ask for descriptors
- * of their own, or by the name, which led there a moment ago. */
-void face_asked(const struct inode *inode, const struct face *face, pid_t pid);
-/* Renew an old face that readers do not need any more. */
-void face_unless_needed(struct notes *notes, struct tree *tree, struct inode *inode,
-			struct face *face);
 /* The kernel has forgotten an old face: it shows the newest content from now on. */
 void face_renew(struct face *face);
 

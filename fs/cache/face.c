@@ -7,8 +7,7 @@
 #include <stdlib.h>
 
 enum {
-	FACE_MAX = 1000,     /* of one file; so many versions at once are a mistake of a program */
-	ASKS_OF_MAPPING = 4, /* for the size of a descriptor, before a program maps the file */
+	FACE_MAX = 1000, /* of one file; so many versions at once are a mistake of a program */
 };
 
 static const int64_t BRIEF_TIME = 1000000000; /* name_shown() */
@@ -587,22 +586,6 @@ bool face_is_needed(const struct inode *inode, const struct face *face)
 		    (!handle->again || handle->fills || !handle->direct))
 			return true;
 	return false;
-}
-
-void face_asked(const struct inode *inode, const struct face *face, pid_t pid)
-{
-	if (!face->old)
-		return;
-	for (struct handle *handle = inode->open; handle; handle = handle->next)
-		if (handle->face == face && handle->ended && handle->reader == pid)
-			handle->again |= ++handle->asked > ASKS_OF_MAPPING;
-}
-
-void face_unless_needed(struct notes *notes, struct tree *tree, struct inode *inode,
-			struct face *face)
-{
-	if (face->old && !face_is_needed(inode, face))
-		notes_renew(notes, tree, inode, face);
 }
 
 void face_renew(struct face *face)

@@ -86,3 +86,21 @@ bool versions_apply(struct notes *notes, struct inode *inode, const struct writi
 	}
 	return any_face;
 }
+
+enum { ASKS_OF_MAPPING = 4 }; /* for the size of a descriptor, before a program maps the file */
+
+void face_asked(const struct inode *inode, const struct face *face, pid_t pid)
+{
+	if (!face->old)
+		return;
+	for (struct handle *handle = inode->open; handle; handle = handle->next)
+		if (handle->face == face && handle->ended && handle->reader == pid)
+			handle->again |= ++handle->asked > ASKS_OF_MAPPING;
+}
+
+void face_unless_needed(struct notes *notes, struct tree *tree, struct inode *inode,
+			struct face *face)
+{
+	if (face->old && !face_is_needed(inode, face))
+		notes_renew(notes, tree, inode, face);
+}
